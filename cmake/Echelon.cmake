@@ -28,20 +28,26 @@ function(echelon_join_sources target)
   if(CMAKE_BUILD_TYPE STREQUAL "Debug" AND NOT ECHELON_SANITIZE)
     return()
   endif()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  set(batch 12)
+  if(target MATCHES "^unit_")
+    set(batch 6)  # tests have many small names of their own
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # a source's types may have members of its own types
   endif()
   set_source_files_properties(${ARG_LEAVE_OUT} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
-# echelon_library(name [ROOMS folders...] [PUBLIC libs...] [PRIVATE libs...] [ALONE files...])
-# One folder = one library: all .cpp files beside the calling CMakeLists.txt and in its ROOMS, headers found under src/.
+# echelon_library(name [ROOMS folders...] [PUBLIC libs...] [PRIVATE libs...] [ALONE files...] [WITHOUT files...])
+# One folder = one library: all .cpp files beside the calling CMakeLists.txt and in its ROOMS but for those WITHOUT,
+# headers found under src/.
 # Its sources are joined, but for ALONE.
 function(echelon_library name)
-  cmake_parse_arguments(ARG "" "" "ROOMS;PUBLIC;PRIVATE;ALONE" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "ROOMS;PUBLIC;PRIVATE;ALONE;WITHOUT" ${ARGN})
   list(TRANSFORM ARG_ROOMS REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/\\1/*.cpp")
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp ${ARG_ROOMS})
+  list(REMOVE_ITEM sources ${ARG_WITHOUT})
   if(NOT sources)
     message(FATAL_ERROR "echelon_library(${name}): no sources in ${CMAKE_CURRENT_SOURCE_DIR}")
   endif()

@@ -5,8 +5,8 @@
 namespace echelon {
 namespace {
 
-constexpr std::uint64_t kPieceBytes = 2;  // of an element as it is sent within a node
-constexpr std::uint64_t kSumBytes = 4;    // of an element of a node's sum
+constexpr std::uint64_t kElementBytes = 2;  // of an element as it is sent within a node
+constexpr std::uint64_t kSumBytes = 4;      // of an element of a node's sum
 
 }  // namespace
 
@@ -29,7 +29,7 @@ NodeGrid NodeGrid::of(const std::vector<int>& node_of) {
 }
 
 std::uint64_t NodeGrid::bytes_within(std::uint64_t count) const {
-  return static_cast<std::uint64_t>(local - 1) * static_cast<std::uint64_t>(nodes) * count * kPieceBytes;
+  return static_cast<std::uint64_t>(local - 1) * static_cast<std::uint64_t>(nodes) * count * kElementBytes;
 }
 
 std::uint64_t NodeGrid::bytes_between(std::uint64_t count) const {
@@ -39,7 +39,7 @@ std::uint64_t NodeGrid::bytes_between(std::uint64_t count) const {
 std::uint64_t NodeGrid::scratch_bytes(std::uint64_t count) const {
   const std::uint64_t pieces = static_cast<std::uint64_t>(local) * static_cast<std::uint64_t>(nodes) * count;
   // The sums of other nodes arrive where this node's pieces lay.
-  return pieces * kPieceBytes + (nodes > 1 ? static_cast<std::uint64_t>(nodes) * count * kSumBytes : 0);
+  return pieces * kElementBytes + (nodes > 1 ? static_cast<std::uint64_t>(nodes) * count * kSumBytes : 0);
 }
 
 }  // namespace echelon

@@ -14,7 +14,7 @@
 namespace echelon {
 namespace {
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMostBytesOfNotes = std::uint64_t{16} << 20;
 
 using Kind = StartNote::Kind;
 
@@ -122,7 +122,7 @@ std::optional<NotedEnd> noted_end(const std::filesystem::path& run_dir, const st
   const std::filesystem::path file = start_notes_file(run_dir, job);
   try {
     if (!std::filesystem::exists(file)) return std::nullopt;  // not our supervisor
-    return noted_end(fs::read_own_file(file, kMostBytes, Code::kEnvironment), running_s);
+    return noted_end(fs::read_own_file(file, kMostBytesOfNotes, Code::kEnvironment), running_s);
   } catch (const std::exception& e) {  // the disk's troubles; the run does not need this file
     log::note(str("cannot read when the last start ended: ", e.what()));
   }

@@ -103,7 +103,7 @@ void calibrate(Job& job, const JobArguments& arguments, Report& report) {
 }
 
 /// Joins the job. If that fails, the first rank also prints a report.
-std::unique_ptr<Job> join(const JobArguments& arguments, Report& report, Clock::time_point start) {
+std::unique_ptr<Job> join_job(const JobArguments& arguments, Report& report, Clock::time_point start) {
   try {
     return bootstrap(inside_launched_step() ? Launch::kPmix : Launch::kSingle, arguments.timeout_s);
   } catch (const Error& error) {
@@ -131,7 +131,7 @@ std::unique_ptr<Job> join(const JobArguments& arguments, Report& report, Clock::
 void doctor_job(const JobArguments& arguments) {
   const auto start = Clock::now();
   Report report("job");
-  const std::unique_ptr<Job> job = join(arguments, report, start);
+  const std::unique_ptr<Job> job = join_job(arguments, report, start);
   bool in_order = false;
   try {
     in_order = examine(*job, arguments, report);

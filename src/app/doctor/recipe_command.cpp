@@ -23,8 +23,7 @@ struct RecipeArguments {
   JobShape shape;
 };
 
-constexpr double kGpuDeadlineS = 8;
-constexpr std::uint64_t kProbeBytes = std::uint64_t{16} << 20;
+constexpr std::uint64_t kFolderProbeBytes = std::uint64_t{16} << 20;
 
 /// One finding per line: the Error has a line for each fault of the recipe.
 void add_recipe_faults(Report& report, const Error& error) {
@@ -41,9 +40,9 @@ void examine(const RecipeArguments& arguments, const Recipe& recipe, Report& rep
   report.add(check_validation_data(recipe));
   report.add(check_tokenizer(recipe));
   report.add(examine_initial_weights(recipe));
-  const FolderFacts folder = probe_folder(recipe.run.dir, kProbeBytes);
+  const FolderFacts folder = probe_folder(recipe.run.dir, kFolderProbeBytes);
   report.add(judge_folder(folder, shape.nodes > 1));
-  const Gpus gpus = ask_gpus(kGpuDeadlineS);
+  const Gpus gpus = ask_gpus();
   report.add(check_devices(recipe, shape, gpus));
   const std::optional<RecipeSize> size = size_of(recipe, shape.ranks(), shape.ranks_per_node);
   if (!size) return report.add(uncountable());

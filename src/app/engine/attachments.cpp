@@ -21,25 +21,25 @@
 namespace echelon::app {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
-json id_or_null(std::int32_t id) {
-  return id < 0 ? json(nullptr) : json(id);
+Json id_or_null(std::int32_t id) {
+  return id < 0 ? Json(nullptr) : Json(id);
 }
 
 /// Every id is stated, because transformers replaces a missing id by its own default. `turn_end`: of chats,
 /// else -1.
 std::string with_special_ids(const std::string& text, const Tokenizer* tokenizer, std::int32_t turn_end,
                              const Recipe& recipe) {
-  json config = parse_foreign_json(text, "config.json", Code::kCheckpoint);
+  Json config = parse_foreign_json(text, "config.json", Code::kCheckpoint);
   const EarlierModel earlier = earlier_model(recipe);
   if (tokenizer != nullptr && !states_ends(earlier, recipe)) {
     config["bos_token_id"] = id_or_null(tokenizer->bos_id());
     config["eos_token_id"] = id_or_null(turn_end >= 0 ? turn_end : tokenizer->eos_id());
     return config.dump(2) + "\n";
   }
-  const json ids = earlier.config.empty() ? json::object() : read_foreign_json(earlier.config).value;
-  for (const char* key : {"bos_token_id", "eos_token_id"}) config[key] = ids.value(key, json(nullptr));
+  const Json ids = earlier.config.empty() ? Json::object() : read_foreign_json(earlier.config).value;
+  for (const char* key : {"bos_token_id", "eos_token_id"}) config[key] = ids.value(key, Json(nullptr));
   if (ids.contains("pad_token_id")) config["pad_token_id"] = ids["pad_token_id"];
   // A base model ends documents; without the end of a turn it would speak for the user as well.
   const std::vector<std::int32_t> ends = end_ids_of(config.dump(), "config.json");

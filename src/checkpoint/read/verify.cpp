@@ -18,10 +18,10 @@ namespace {
 using Path = std::filesystem::path;
 
 /// Reads one shard from the first byte after the index to its last.
-class ShardCheck {
+class ShardVerification {
  public:
-  ShardCheck(const Path& path, const ShardIndex& index, VerifyReport& report,
-             const std::function<void(std::uint64_t)>& done)
+  ShardVerification(const Path& path, const ShardIndex& index, VerifyReport& report,
+                    const std::function<void(std::uint64_t)>& done)
       : path_(path), index_(index), report_(report), done_(done), file_(open_input(path)) {}
 
   void run() {
@@ -154,7 +154,7 @@ VerifyReport verify(const Path& folder, VerifyDepth depth, const VerifyProgress&
   };
   for (const ShardIndex& index : indexes) {
     const std::string& file = contents.manifest.shards[static_cast<std::size_t>(index.rank)].file;
-    collect(report, file, index.rank, [&] { ShardCheck(folder / file, index, report, done).run(); });
+    collect(report, file, index.rank, [&] { ShardVerification(folder / file, index, report, done).run(); });
   }
   return report;
 }

@@ -20,7 +20,7 @@ struct Gpus {
 };
 
 /// Runs nvidia-smi for at most `deadline_s` seconds. Without nvidia-smi there are no cards, and a note.
-[[nodiscard]] Gpus ask_gpus(double deadline_s);
+[[nodiscard]] Gpus ask_gpus(double deadline_s = 8);
 
 /// Parses the output of `nvidia-smi --query-gpu=... --format=csv,noheader,nounits`. Lines of another form are
 /// ignored.

@@ -21,7 +21,6 @@
 namespace echelon::app::doctor {
 namespace {
 
-constexpr double kGpuDeadlineS = 8;
 constexpr std::uint64_t kProgramBytes = std::uint64_t{1} << 30;
 
 std::string allowed_cores() {
@@ -97,7 +96,7 @@ void look_at_node(const Machine& machine, NodeCard& card) {
   if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0) card.locked_memory = limit.rlim_cur;
   if (card.efa_devices > 0) card.ofi_plugin = can_load("libnccl-net.so") || can_load("libnccl-net-ofi.so");
   for (const char* name : {"FI_PROVIDER", "RDMAV_FORK_SAFE"}) card.environment[name] = variable(name);
-  Gpus gpus = ask_gpus(kGpuDeadlineS);
+  Gpus gpus = ask_gpus();
   card.gpus = std::move(gpus.cards);
   card.gpu_note = gpus.note;
   if (card.gpus.empty())
