@@ -51,6 +51,7 @@ class ProgressLine {
     if (new_stage) {
       stage_ = progress.stage;
       stage_start_ = now;
+      stage_begin_ = progress.bytes_done;  // what an earlier start has done
     }
     const auto interval = live_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(10000);
     const bool complete = progress.bytes_total > 0 && progress.bytes_done == progress.bytes_total;
@@ -73,12 +74,14 @@ class ProgressLine {
     if (live_) text += str("[", status_line::bar(share, kWidth), "] ");
     text += str(static_cast<int>(share * 100), "% of ", human_bytes(progress.bytes_total));
     if (progress.tokens > 0) text += str(", ", human_count(progress.tokens), " tokens");
-    return text + status_line::pace(progress.bytes_done, progress.bytes_total, seconds);
+    const std::uint64_t before = std::min(stage_begin_, progress.bytes_done);
+    return text + status_line::pace(progress.bytes_done - before, progress.bytes_total - before, seconds);
   }
 
   bool live_;
   std::string stage_;
   Clock::time_point stage_start_;
+  std::uint64_t stage_begin_ = 0;
   Clock::time_point last_;
 };
 
@@ -217,6 +220,12 @@ void add_prepare(CLI::App& app, int& /*status*/) {
                    "Fraction of the documents written to valid.tok")
       ->capture_default_str();
   command->add_option("--threads", options.threads, "Threads to tokenise with; does not affect the result")
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--save-every", options.save_every_s,
+          "Save what is done after this many seconds; the same command, interrupted, goes on from there")
+      ->type_name("SECONDS")
       ->capture_default_str();
   command->add_option("--seed", options.seed, "Selects which documents are for validation")
       ->capture_default_str();

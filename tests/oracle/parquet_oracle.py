@@ -164,6 +164,19 @@ class Checks:
         subprocess.run([self.echelon, "prepare", self.folder / "many", "--train-tokenizer", "400", "--output",
                         self.folder / "trained"], check=True, capture_output=True)
 
+    def killed_amid_a_file(self):
+        (self.folder / "long").mkdir()
+        self.write("long/0.parquet", pa.table({"text": [f"row {i}" for i in range(20000)]}), row_group_size=1900)
+        expected = self.tokens(self.folder / "long")
+        shutil.rmtree(self.folder / "out")
+        options = ["--tokenizer", self.folder / "hf", "--on-bad-record", "skip", "--validation-fraction", "0.2"]
+        for batches in (1, 2, 3, 0):
+            ran = subprocess.run([self.echelon, "prepare", self.folder / "long", "--output", self.folder / "out", *options,
+                                  "--save-every", "0"], capture_output=True, text=True,
+                                 env={**os.environ, "ECHELON_KILL_POINT": f"prepare_batch::{batches}"})
+            assert ran.returncode == (-9 if batches else 0) and ("resumed behind" in ran.stderr) == (batches in (3, 0)), ran
+        assert self.tokens(self.folder / "long") == expected
+
     def what_cannot_be_read(self):
         texts = ["some words"] * 100
         whole = self.write("whole.parquet", pa.table({"text": texts, "when": [datetime.date.today()] * 100}), row_group_size=30,
@@ -292,7 +305,8 @@ def main():
         import pyarrow as pa
         from pyarrow import parquet
         for check in (checks.every_encoding, checks.every_type_of_text, checks.pairs_and_named_columns, checks.chats,
-                      checks.folders_and_threads, checks.what_cannot_be_read, checks.memory, checks.changed_file):
+                      checks.folders_and_threads, checks.killed_amid_a_file, checks.what_cannot_be_read, checks.memory,
+                      checks.changed_file):
             started = time.monotonic()
             check()
             print(f"{check.__name__}: {time.monotonic() - started:.1f} s")

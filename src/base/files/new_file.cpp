@@ -71,8 +71,14 @@ void reserve_space(const Fd& fd, const Path& path, std::uint64_t bytes, Code cod
 NewFile::NewFile(Path path, Code code)
     : path_(std::move(path)), code_(code), fd_(open(path_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, code)) {}
 
+NewFile::NewFile(Path path, std::uint64_t bytes, Code code)
+    : path_(std::move(path)), stays_(true), code_(code), fd_(open_own(path_, O_WRONLY | O_CREAT, code)) {
+  if (disk().ftruncate(fd_.get(), static_cast<off_t>(bytes)) != 0)
+    throw system_error(code, "set the size of", path_, errno);
+}
+
 NewFile::~NewFile() {
-  discard();
+  if (!stays_) discard();
 }
 
 void NewFile::discard() noexcept {
@@ -97,12 +103,16 @@ void NewFile::close() {
   fd_.close(code_, path_);
 }
 
-void NewFile::finish() {
-  if (direct_) direct_->close();
+void NewFile::flush() {
   // Also after O_DIRECT writes: they bypass the page cache, but not the disk's own cache nor the file's
   // metadata. A failed fsync is final; Linux reports it once and may drop the pages (the "fsyncgate" of
   // 2018).
   fs::fsync(fd_, code_, path_);
+}
+
+void NewFile::finish() {
+  if (direct_) direct_->close();
+  flush();
   fd_.close(code_, path_);
 }
 

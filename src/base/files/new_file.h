@@ -29,6 +29,9 @@ class NewFile {
  public:
   /// Creates `path`, which must not exist, not even as a symbolic link.
   NewFile(Path path, Code code);
+  /// Goes on with the file `path`, which may be missing, cut or filled with zeros to `bytes`. The destructor
+  /// never removes it.
+  NewFile(Path path, std::uint64_t bytes, Code code);
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
   ~NewFile();
@@ -41,6 +44,8 @@ class NewFile {
   /// (DirectIo). `offset` and address must be multiples of kDirectAlignment.
   void write_bulk(std::uint64_t offset, std::span<const std::byte> bytes);
 
+  /// Flushes what is written to disk.
+  void flush();
   /// Closes without a flush: the file may be lost when the machine fails.
   void close();
   /// Flushes to disk and closes. The folder still needs a flush for the name to be durable.
@@ -58,6 +63,7 @@ class NewFile {
 
  private:
   Path path_;  ///< empty: renamed, kept or discarded
+  bool stays_ = false;
   Code code_;
   Fd fd_;
   std::optional<DirectIo> direct_;  ///< from the first write_bulk() on

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/kill_point.h"
 #include "base/philox.h"
 #include "base/str.h"
 #include "data/ordered_pipeline.h"
@@ -16,6 +18,8 @@
 
 namespace echelon::data {
 namespace {
+
+using Json = nlohmann::json;
 
 constexpr std::size_t kMostExamples = 10;  // of bad records
 
@@ -30,6 +34,7 @@ struct Tokenized {
   std::vector<bool> trained;  // chats: of each id
   std::vector<Part> parts;
   std::uint64_t bytes = 0;
+  ReadPlace end;
   std::uint64_t empty_records = 0;
   std::uint64_t bad_records = 0;
   std::vector<std::string> bad_examples;
@@ -40,6 +45,14 @@ struct Tokenized {
     if (bad_records++ < kMostExamples) bad_examples.push_back(fault);
   }
 };
+
+Json to_json(const TokenFileMark& mark) {
+  return {mark.tokens, mark.documents, mark.max_token, mark.checksum};
+}
+
+TokenFileMark mark_of(const Json& json) {
+  return {json.at(0), json.at(1), json.at(2), json.at(3)};
+}
 
 /// The side that a record belongs to.
 struct Split {
@@ -60,7 +73,9 @@ struct Split {
 
 class CorpusWriter {
  public:
-  CorpusWriter(const PrepareOptions& options, const Tokenizer& tokenizer, const Split& split)
+  /// Goes on from `state`, what save() returned, or null.
+  CorpusWriter(const PrepareOptions& options, const Tokenizer& tokenizer, const Split& split,
+               const PartialOutput& partial, const Json& state)
       : tokenizer_(tokenizer), split_(split) {
     const TokenFileOptions file{
         .vocab_size = static_cast<std::uint64_t>(tokenizer.vocab_size()),
@@ -70,9 +85,28 @@ class CorpusWriter {
                      : kDocumentsEndWithEos | (tokenizer.bos_id() >= 0 ? kDocumentsStartWithBos : 0) |
                            (options.pairs() ? kDocumentsArePairs : 0),
     };
-    const fs::Path folder(options.output);
-    train_ = std::make_unique<TokenFileWriter>(folder / "train.tok", file);
-    if (split.fraction > 0) valid_ = std::make_unique<TokenFileWriter>(folder / "valid.tok", file);
+    const auto make = [&](const char* name) {
+      const auto mark = state.is_null() ? std::nullopt : std::optional(mark_of(state.at("files").at(name)));
+      return std::make_unique<TokenFileWriter>(fs::Path(options.output) / name, file, partial.path(name),
+                                               mark);
+    };
+    train_ = make("train.tok");
+    if (split.fraction > 0) valid_ = make("valid.tok");
+    if (state.is_null()) return;
+    documents_ = state.at("documents");
+    tokens_ = state.at("tokens");
+    lowest_ = {split_.place(state.at("lowest")), state.at("lowest")};
+    highest_ = {split_.place(state.at("highest")), state.at("highest")};
+  }
+
+  [[nodiscard]] Json save() {
+    Json state{{"documents", documents_},
+               {"tokens", tokens_},
+               {"lowest", lowest_.second},
+               {"highest", highest_.second},
+               {"files", {{"train.tok", to_json(train_->save())}}}};
+    if (valid_) state["files"]["valid.tok"] = to_json(valid_->save());
+    return state;
   }
 
   /// `target`: of a pair; empty: `ids` is a document. `trained`: of a chat.
@@ -138,7 +172,7 @@ class CorpusWriter {
 /// Processes one batch, on a thread with its own encoder.
 Tokenized tokenize(const RecordBatch& batch, const PrepareOptions& options, const Tokenizer& tokenizer,
                    TextEncoder& encoder) {
-  Tokenized out{.bytes = batch.bytes};
+  Tokenized out{.bytes = batch.bytes, .end = batch.end};
   const auto append = [&](const std::string& text) {
     const std::size_t before = out.ids.size();
     if (tokenizer.bos_id() >= 0) out.ids.push_back(tokenizer.bos_id());
@@ -165,7 +199,7 @@ Tokenized tokenize(const RecordBatch& batch, const PrepareOptions& options, cons
 /// Renders a batch's conversations and gives each its ids and its mask.
 Tokenized tokenize_chats(const RecordBatch& batch, const PrepareOptions& options, const ChatEncoder& chats,
                          TextEncoder& encoder) {
-  Tokenized out{.bytes = batch.bytes};
+  Tokenized out{.bytes = batch.bytes, .end = batch.end};
   for (const Record& record : batch.records) {
     const std::string where = place_of(record);
     try {
@@ -198,11 +232,48 @@ void count_bad_records(const Tokenized& batch, const PrepareOptions& options, Co
                   result.bad_examples.front(), "; correct them or allow more"));
 }
 
-/// Sends the whole corpus through the tokenizer into `writer`.
-CorpusResult run_pass(const std::vector<SourceFile>& files, const PrepareOptions& options,
-                      const Tokenizer& tokenizer, const ChatEncoder* chats, const ProgressCallback& progress,
-                      CorpusWriter& writer) {
+/// A pass over the corpus: what is counted, and where it stands.
+struct Pass {
+  CorpusResult result;
+  ReadPlace place;
   PrepareProgress now{.stage = "tokenising"};
+
+  [[nodiscard]] Json save() const {
+    const ChatAudit& chat = result.chat;
+    return {{"file", place.file},
+            {"rows", place.rows},
+            {"record", place.record},
+            {"bytes", now.bytes_done},
+            {"empty_records", result.empty_records},
+            {"bad_records", result.bad_records},
+            {"bad_examples", result.bad_examples},
+            {"chat", chat.to_json()},
+            {"chat_firsts", {chat.first_without_target, chat.first_all_target, chat.first_left_out}}};
+  }
+
+  /// `state`: what save() returned, or null. Throws nlohmann::json::exception.
+  void restore(const Json& state) {
+    if (state.is_null()) return;
+    place = {state.at("file"), state.at("rows"), state.at("record")};
+    now.bytes_done = state.at("bytes");
+    result.empty_records = state.at("empty_records");
+    result.bad_records = state.at("bad_records");
+    result.bad_examples = state.at("bad_examples").get<std::vector<std::string>>();
+    result.chat = ChatAudit::from_json(state.at("chat"));
+    const Json& firsts = state.at("chat_firsts");
+    result.chat.first_without_target = firsts.at(0);
+    result.chat.first_all_target = firsts.at(1);
+    result.chat.first_left_out = firsts.at(2);
+  }
+};
+
+/// Sends the corpus through the tokenizer into `writer`, from `pass.place` on. `save` may save both.
+void run_pass(const std::vector<SourceFile>& files, const PrepareOptions& options, const Tokenizer& tokenizer,
+              const ChatEncoder* chats, const ProgressCallback& progress, CorpusWriter& writer, Pass& pass,
+              const std::function<void()>& save) {
+  PrepareProgress& now = pass.now;
+  CorpusResult& result = pass.result;
+  now.bytes_total = 0;
   for (const auto& file : files) now.bytes_total += file.bytes;
   using Pipeline = OrderedPipeline<RecordBatch, Tokenized>;
   Pipeline pipeline(options.threads, [&]() -> Pipeline::Work {
@@ -213,7 +284,8 @@ CorpusResult run_pass(const std::vector<SourceFile>& files, const PrepareOptions
     };
   });
   RecordReader reader(files, options);
-  CorpusResult result;
+  reader.skip_to(pass.place);
+  progress(now);
   const auto consume = [&](const Tokenized& batch) {
     std::span<const std::int32_t> ids(batch.ids);
     auto trained = batch.trained.begin();
@@ -229,16 +301,44 @@ CorpusResult run_pass(const std::vector<SourceFile>& files, const PrepareOptions
     result.empty_records += batch.empty_records;
     now.bytes_done += batch.bytes;
     now.tokens = writer.tokens();
+    pass.place = batch.end;
     progress(now);
+    save();
   };
   pipeline.run([&] { return reader.next(); }, consume);
-  return result;
+}
+
+/// Takes up what an earlier start left, or begins with nothing.
+std::unique_ptr<CorpusWriter> begin(const PrepareOptions& options, const Tokenizer& tokenizer,
+                                    const Split& split, PartialOutput& partial,
+                                    const ProgressCallback& progress, Pass& pass) {
+  if (!partial.state().is_null()) {
+    try {
+      for (const auto& [name, mark] : partial.state().at("writer").at("files").items()) {
+        // Killed when one of the files was published already.
+        const fs::Path published = fs::Path(options.output) / name;
+        if (std::error_code none; !std::filesystem::exists(partial.path(name), none))
+          fs::rename(published, partial.path(name), Code::kData);
+      }
+      pass.restore(partial.state().at("pass"));
+      auto writer =
+          std::make_unique<CorpusWriter>(options, tokenizer, split, partial, partial.state().at("writer"));
+      progress({.remark = str("resumed behind the first ", human_bytes(pass.now.bytes_done), " (",
+                              human_count(writer->tokens()), " tokens), which an earlier start has done")});
+      return writer;
+    } catch (const std::exception& error) {
+      progress({.remark = str("starting anew: what an earlier start left cannot be used: ", error.what())});
+      pass = {};
+      partial.save(nullptr);
+    }
+  }
+  return std::make_unique<CorpusWriter>(options, tokenizer, split, partial, nullptr);
 }
 
 }  // namespace
 
 CorpusResult tokenize_corpus(const std::vector<SourceFile>& files, const PrepareOptions& options,
-                             const Tokenizer& tokenizer, const ChatEncoder* chats,
+                             const Tokenizer& tokenizer, const ChatEncoder* chats, PartialOutput& partial,
                              const ProgressCallback& progress,
                              const std::function<void()>& before_publishing) {
   if (chats == nullptr && tokenizer.eos_id() < 0) {
@@ -246,8 +346,13 @@ CorpusResult tokenize_corpus(const std::vector<SourceFile>& files, const Prepare
                 "the tokenizer has no EOS symbol, which ends each document: use a tokenizer that has one");
   }
   Split split{.fraction = options.validation_fraction, .key = stream_key(options.seed, "validation split")};
-  auto writer = std::make_unique<CorpusWriter>(options, tokenizer, split);
-  CorpusResult result = run_pass(files, options, tokenizer, chats, progress, *writer);
+  Pass pass;
+  auto writer = begin(options, tokenizer, split, partial, progress, pass);
+  CorpusResult& result = pass.result;
+  run_pass(files, options, tokenizer, chats, progress, *writer, pass, [&] {
+    kill_point("prepare_batch");
+    if (partial.is_due()) partial.save({{"pass", pass.save()}, {"writer", writer->save()}});
+  });
   if (chats != nullptr) result.chat.check(*chats, options.chat);
   if (writer->documents() == 0) {
     throw Error(Code::kData,
@@ -261,12 +366,14 @@ CorpusResult tokenize_corpus(const std::vector<SourceFile>& files, const Prepare
       throw Error(Code::kData, str("the sources hold one ", options.pairs() ? "pair" : "conversation",
                                    ", which cannot both train and validate: use --validation-fraction 0"));
     }
-    writer.reset();  // removes its temporary files before new ones of the same name are made
-    writer = std::make_unique<CorpusWriter>(options, tokenizer, *better);
-    result = run_pass(files, options, tokenizer, chats, progress, *writer);
+    partial.save(nullptr);  // the first pass is what is taken up
+    pass = {};
+    writer = std::make_unique<CorpusWriter>(options, tokenizer, *better, partial, nullptr);
+    run_pass(files, options, tokenizer, chats, progress, *writer, pass, [] {});
   }
   before_publishing();
   result.train = writer->finish_train();
+  kill_point("prepare_train");
   result.valid = writer->finish_valid();
   return result;
 }

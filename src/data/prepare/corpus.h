@@ -5,13 +5,12 @@
 #include <vector>
 
 #include "data/chat/chat_encoder.h"
+#include "data/prepare/partial_output.h"
 #include "data/prepare/prepare.h"
 #include "data/prepare/sources.h"
 #include "text/tokenizer.h"
 
 namespace echelon::data {
-
-using ProgressCallback = std::function<void(const PrepareProgress&)>;
 
 /// A sample of about options.train_bytes of the corpus' text: lines picked by a hash of (seed, record, line),
 /// long ones cut. Throws Error(kData) as tokenize_corpus does.
@@ -36,10 +35,11 @@ struct CorpusResult {
 /// tokens of its text, without BOS and EOS of their own; one without a target is left out. Throws
 /// Error(kData): no text, a bad record under BadRecords::kStop or more of them than options.max_bad_records,
 /// disk full, a tokenizer without EOS, ChatAudit::check.
-/// `chats`: format chat, else null.
+/// Goes on from the state in `partial`, and saves it there. `chats`: format chat, else null.
 [[nodiscard]] CorpusResult tokenize_corpus(const std::vector<SourceFile>& files,
                                            const PrepareOptions& options, const Tokenizer& tokenizer,
-                                           const ChatEncoder* chats, const ProgressCallback& progress,
+                                           const ChatEncoder* chats, PartialOutput& partial,
+                                           const ProgressCallback& progress,
                                            const std::function<void()>& before_publishing);
 
 }  // namespace echelon::data

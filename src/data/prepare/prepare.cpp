@@ -1,20 +1,18 @@
 #include "data/prepare/prepare.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-
-#include <cerrno>
 #include <filesystem>
 #include <numeric>
 #include <utility>
 
 #include "base/error.h"
 #include "base/files/disk.h"
+#include "base/files/kill_point.h"
 #include "base/files/new_file.h"
 #include "base/files/own_file.h"
 #include "base/str.h"
 #include "data/chat/chat_encoder.h"
 #include "data/prepare/corpus.h"
+#include "data/prepare/partial_output.h"
 #include "data/prepare/prepare_manifest.h"
 #include "data/prepare/sources.h"
 #include "data/prepare/text_format.h"
@@ -50,6 +48,8 @@ void check(const PrepareOptions& options) {
              kLargestVocabulary));
   demand(options.validation_fraction >= 0 && options.validation_fraction <= 0.5,
          str("--validation-fraction is ", options.validation_fraction, ", expected 0 to 0.5"));
+  demand(options.save_every_s >= 0 && options.save_every_s <= 86400,
+         str("--save-every is ", options.save_every_s, ", expected 0 to 86400 seconds"));
   demand(options.threads >= 1 && options.threads <= 1024,
          str("--threads is ", options.threads, ", expected 1 to 1024"));
 }
@@ -69,16 +69,6 @@ void make_output_folder(const PrepareOptions& options) {
     if (!options.allow_foreign_folder)
       fs::require_own_folder(options.output, Code::kData, "add --allow-foreign-folder");
   });
-}
-
-/// Locks the folder against a second `prepare` while it lives; without effect on file systems without
-/// locks.
-fs::Fd lock_folder(const std::string& folder) {
-  fs::Fd fd = fs::open(folder, O_RDONLY | O_DIRECTORY, Code::kData);
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    throw Error(Code::kData, str("another `echelon prepare` is writing to '", folder, "': wait for it"));
-  }
-  return fd;
 }
 
 /// Special tokens are found in a text by a tokenizer.json alone.
@@ -112,11 +102,35 @@ void settle_tokenizer(PrepareOptions& options, const ProgressCallback& progress)
 }
 
 std::string tokenizer_model(const std::vector<SourceFile>& files, const PrepareOptions& options,
-                            const ProgressCallback& progress) {
+                            const PartialOutput& partial, const ProgressCallback& progress) {
   if (!options.tokenizer.empty()) return read_tokenizer_model(options.tokenizer);
+  const fs::Path path = partial.path("tokenizer.model");
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored)) {
+    progress({.remark = "the tokenizer is the one that an earlier start has trained"});
+    return read_tokenizer_model(path.string());
+  }
   const auto lines = sample_lines(files, options, progress);
   progress({.stage = "training the tokenizer", .bytes_done = 0, .bytes_total = 0, .tokens = 0});
-  return train_tokenizer(lines, options.train_vocab_size);
+  std::string model = train_tokenizer(lines, options.train_vocab_size);
+  fs::publish_file(path, model, Code::kData);
+  return model;
+}
+
+PrepareReport report_of(CorpusResult corpus, const Sources& sources) {
+  PrepareReport report;
+  report.source_files = sources.files.size();
+  report.source_bytes =
+      std::accumulate(sources.files.begin(), sources.files.end(), std::uint64_t{0},
+                      [](std::uint64_t sum, const SourceFile& file) { return sum + file.bytes; });
+  report.empty_records = corpus.empty_records;
+  report.bad_records = corpus.bad_records;
+  report.bad_examples = std::move(corpus.bad_examples);
+  report.duplicate_sources = sources.duplicates;
+  report.train = corpus.train;
+  report.valid = corpus.valid;
+  report.chat = std::move(corpus.chat);
+  return report;
 }
 
 void publish_template(const ChatSource& source, const fs::Path& folder) {
@@ -142,17 +156,22 @@ PrepareReport prepare(const PrepareOptions& given, const ProgressCallback& progr
   settle_tokenizer(options, progress);
   if (given.format == TextFormat::kBySuffix) progress({.remark = describe_format(options, files)});
   make_output_folder(options);
-  const fs::Fd lock = lock_folder(options.output);
-  fs::remove_drafts(options.output);  // of runs that were killed
   std::optional<ChatSource> chat_source;
   if (options.chats())
     chat_source = load_chat_source(options.chat, TokenizerFolder(options.tokenizer),
                                    *Tokenizer::load(options.tokenizer));
   const PrepareManifest manifest(options, files, chat_source ? chat_source->identity(options.chat) : nullptr);
-  if (auto finished = manifest.find_finished()) return *finished;
+  if (auto finished = manifest.find_finished()) {
+    // Of a run that was killed when all was published.
+    if (std::error_code none; std::filesystem::exists(PartialOutput::folder_in(options.output), none))
+      PartialOutput(options, manifest.identity(), [](const PrepareProgress&) {}).remove();
+    return *finished;
+  }
   manifest.check_replaceable();
+  PartialOutput partial(options, manifest.identity(), progress);
+  fs::remove_drafts(options.output);  // of runs that were killed
 
-  const std::string model = tokenizer_model(files, options, progress);
+  const std::string model = tokenizer_model(files, options, partial, progress);
   const auto tokenizer = ending_with(
       Tokenizer::from_bytes(model, options.tokenizer.empty() ? "tokenizer.model" : options.tokenizer),
       options.end_id);
@@ -168,29 +187,21 @@ PrepareReport prepare(const PrepareOptions& given, const ProgressCallback& progr
     (void)fs::disk().unlink(other.c_str());
     if (options.writes_template()) publish_template(*chat_source, folder);
   };
-  CorpusResult corpus =
-      tokenize_corpus(files, options, *tokenizer, chats ? &*chats : nullptr, progress, publish_tokenizer);
+  CorpusResult corpus = tokenize_corpus(files, options, *tokenizer, chats ? &*chats : nullptr, partial,
+                                        progress, publish_tokenizer);
   if (corpus.valid.tokens == 0) {
     // Left by an earlier run; replaced on request.
     (void)fs::disk().unlink((std::filesystem::path(options.output) / "valid.tok").c_str());
   }
 
-  PrepareReport report;
+  PrepareReport report = report_of(std::move(corpus), sources);
   report.format = options.format;
-  report.source_files = files.size();
-  report.source_bytes =
-      std::accumulate(files.begin(), files.end(), std::uint64_t{0},
-                      [](std::uint64_t sum, const SourceFile& file) { return sum + file.bytes; });
-  report.empty_records = corpus.empty_records;
-  report.bad_records = corpus.bad_records;
-  report.bad_examples = std::move(corpus.bad_examples);
-  report.duplicate_sources = sources.duplicates;
   report.vocab_size = tokenizer->vocab_size();
   report.tokenizer_digest = tokenizer->digest();
-  report.train = corpus.train;
-  report.valid = corpus.valid;
-  if (chats) report.chat = std::move(corpus.chat);
+  if (!chats) report.chat.reset();
   manifest.publish(report);
+  kill_point("prepare_finished");
+  partial.remove();
   return report;
 }
 

@@ -54,6 +54,7 @@ struct PrepareOptions {
   std::uint64_t seed = 1;
   BadRecords on_bad_record = BadRecords::kByFormat;
   std::uint64_t max_bad_records = 0;  ///< kSkip: more than these stop the work; 0: no limit
+  std::int64_t save_every_s = 30;     ///< how often what is done is made durable; 0: after every MiB or so
   bool force = false;                 ///< replace what other inputs or options made
   bool allow_foreign_folder = false;  ///< the output folder may belong to another user
 
@@ -77,6 +78,8 @@ struct PrepareProgress {
   std::uint64_t tokens = 0;
   std::string remark{};  ///< not about the stage: a line for the user, given once
 };
+
+using ProgressCallback = std::function<void(const PrepareProgress&)>;
 
 /// One token file of the output. All fields are zero if it was not made.
 struct PreparedFile {
@@ -103,10 +106,10 @@ struct PrepareReport {
 };
 
 /// Makes output/train.tok, valid.tok, the tokenizer (tokenizer_file_name) and, last, prepare.json. The bytes
-/// of the three data files depend on the inputs and options alone, not on `threads`. `progress` is called on
-/// the calling thread. Throws Error(kData), Error(kUsage) for options that contradict each other; leaves no
-/// half-made file.
-PrepareReport prepare(const PrepareOptions& options,
-                      const std::function<void(const PrepareProgress&)>& progress);
+/// of the three data files depend on the inputs and options alone, not on `threads`, nor on how often the
+/// work was interrupted: what it had saved (PartialOutput) is not done again. `progress` is called on the
+/// calling thread. Throws Error(kData), Error(kUsage) for options that contradict each other; leaves no
+/// half-made file under a final name.
+PrepareReport prepare(const PrepareOptions& options, const ProgressCallback& progress);
 
 }  // namespace echelon::data

@@ -18,6 +18,8 @@ class PrepareManifest {
   PrepareManifest(const PrepareOptions& options, const std::vector<SourceFile>& files,
                   const nlohmann::ordered_json& chat);
 
+  [[nodiscard]] const nlohmann::ordered_json& identity() const { return identity_; }
+
   /// The report kept in `options.output`, when it was made from the same identity and its files still are the
   /// ones it tells of. Empty otherwise.
   [[nodiscard]] std::optional<PrepareReport> find_finished() const;

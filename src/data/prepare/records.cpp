@@ -96,7 +96,7 @@ std::string complete_pair(const PrepareOptions& options, Document& document) {
 
 std::optional<RecordBatch> RecordReader::next() {
   RecordBatch batch;
-  while (file_ < files_.size() && batch.bytes < kBatchBytes && batch.records.size() < kMostRecords) {
+  while (at_.file < files_.size() && batch.bytes < kBatchBytes && batch.records.size() < kMostRecords) {
     if (options_.rows()) {
       add_rows(batch);
     } else {
@@ -104,18 +104,28 @@ std::optional<RecordBatch> RecordReader::next() {
     }
   }
   if (batch.records.empty() && batch.bytes == 0) return std::nullopt;
+  batch.end = at_;
   return batch;
 }
 
+void RecordReader::skip_to(const ReadPlace& place) {
+  at_ = place;
+  if (place.rows == 0) return;
+  open_rows();
+  Row row;
+  for (std::uint64_t i = 0; i < place.rows; ++i) (void)rows_->next(row);
+  covered_ = rows_->position();
+}
+
 void RecordReader::add_file(RecordBatch& batch) {
-  const SourceFile& file = files_[file_++];
-  batch.records.push_back({.index = index_++, .source = &file, .row = {}, .columns = {}});
+  const SourceFile& file = files_[at_.file++];
+  batch.records.push_back({.index = at_.record++, .source = &file, .row = {}, .columns = {}});
   batch.bytes += file.bytes;
 }
 
 /// Opens the current file and, in CSV, reads its header.
 void RecordReader::open_rows() {
-  const SourceFile& file = files_[file_];
+  const SourceFile& file = files_[at_.file];
   const bool csv = options_.format == TextFormat::kCsv;
   if (is_parquet(file, options_)) {
     rows_ = open_parquet(file, options_);
@@ -141,7 +151,7 @@ void RecordReader::open_rows() {
 
 /// Adds rows of the current file until it ends or the batch is full.
 void RecordReader::add_rows(RecordBatch& batch) {
-  const SourceFile& file = files_[file_];
+  const SourceFile& file = files_[at_.file];
   if (!rows_) open_rows();
   const bool in_parquet = is_parquet(file, options_);
   std::uint64_t text_bytes = 0;
@@ -149,9 +159,10 @@ void RecordReader::add_rows(RecordBatch& batch) {
   while (more && text_bytes < kBatchBytes && batch.records.size() < kMostRecords) {
     Row row;
     more = rows_->next(row);
+    if (more) ++at_.rows;
     if (!more || (row.fault.empty() && row.text.find_first_not_of(kBlank) == std::string::npos)) continue;
     text_bytes += row.text.size();
-    batch.records.push_back({.index = index_++,
+    batch.records.push_back({.index = at_.record++,
                              .source = &file,
                              .row = std::move(row),
                              .columns = columns_,
@@ -162,7 +173,8 @@ void RecordReader::add_rows(RecordBatch& batch) {
   covered_ = position;
   if (more) return;
   rows_.reset();
-  ++file_;
+  at_.rows = 0;
+  ++at_.file;
 }
 
 std::string place_of(const Record& record) {

@@ -29,10 +29,18 @@ struct Record {
   bool in_parquet = false;                    ///< row.number counts rows, not lines
 };
 
+/// Between two records of the sources.
+struct ReadPlace {
+  std::size_t file = 0;      ///< index of the file
+  std::uint64_t rows = 0;    ///< of it, behind a CSV's header
+  std::uint64_t record = 0;  ///< index of the next one
+};
+
 /// Some records together, about 1 MiB of text; the unit of work of a thread.
 struct RecordBatch {
   std::vector<Record> records;
   std::uint64_t bytes = 0;  ///< of source files covered
+  ReadPlace end;            ///< behind the last of them
 };
 
 /// Cuts the sources into batches, in order. Not thread-safe.
@@ -46,6 +54,10 @@ class RecordReader {
   /// are wanted. Throws as open_parquet() does.
   [[nodiscard]] std::optional<RecordBatch> next();
 
+  /// Goes on at `place`, the end of a batch; rows before it are read again. Before the first next(). Throws
+  /// as next() does.
+  void skip_to(const ReadPlace& place);
+
  private:
   void add_file(RecordBatch& batch);
   void add_rows(RecordBatch& batch);
@@ -53,8 +65,7 @@ class RecordReader {
 
   const std::vector<SourceFile>& files_;
   const PrepareOptions& options_;
-  std::size_t file_ = 0;        // index of the next or current file
-  std::uint64_t index_ = 0;     // of the next record
+  ReadPlace at_;                // in the next or current file
   std::unique_ptr<Rows> rows_;  // of the current file
   std::uint64_t covered_ = 0;   // bytes of it
   std::shared_ptr<const CsvColumns> columns_;

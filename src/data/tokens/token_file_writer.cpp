@@ -5,6 +5,7 @@
 
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
+#include "base/files/own_file.h"
 #include "base/str.h"
 
 namespace echelon {
@@ -26,6 +27,25 @@ void narrow(std::span<const std::int32_t> ids, const std::vector<bool>& trained,
 
 TokenFileWriter::TokenFileWriter(std::filesystem::path path, const TokenFileOptions& options)
     : path_(std::move(path)), draft_(fs::draft_name(path_), Code::kData) {
+  set_header(options);
+}
+
+TokenFileWriter::TokenFileWriter(std::filesystem::path path, const TokenFileOptions& options,
+                                 const fs::Path& draft, const std::optional<TokenFileMark>& mark)
+    : path_(std::move(path)),
+      draft_(
+          draft,
+          mark ? kTokenHeaderBytes + mark->tokens * token_width_for(options.vocab_size,
+                                                                    (options.flags & kDocumentsAreChats) != 0)
+               : 0,
+          Code::kData) {
+  set_header(options);
+  ends_draft_.emplace(draft.string() + ".ends", mark ? sizeof(std::uint64_t) * mark->documents : 0,
+                      Code::kData);
+  if (mark) read_back(*mark);
+}
+
+void TokenFileWriter::set_header(const TokenFileOptions& options) {
   header_.vocab_size = options.vocab_size;
   header_.tokenizer_digest = options.tokenizer_digest;
   header_.flags = options.flags;
@@ -63,15 +83,54 @@ void TokenFileWriter::append(std::span<const std::byte> bytes) {
   }
 }
 
-void TokenFileWriter::flush_blocks(bool last) {
-  const std::size_t whole = last ? pending_.size() : pending_.size() / kTokenBlockBytes * kTokenBlockBytes;
+void TokenFileWriter::read_back(const TokenFileMark& mark) {
+  header_.token_count = mark.tokens;
+  header_.max_token = mark.max_token;
+  ends_.resize(mark.documents);
+  saved_ends_ = mark.documents;
+  fs::read_at(fs::open_own_to_read(ends_draft_->path(), Code::kData), 0,
+              std::as_writable_bytes(std::span(ends_)), Code::kData, ends_draft_->path());
+  const fs::Fd fd = fs::open_own_to_read(draft_.path(), Code::kData);
+  for (std::uint64_t left = mark.tokens * header_.token_width; left > 0;) {
+    pending_.resize(std::min<std::uint64_t>(kBufferBytes, left));
+    fs::read_at(fd, kTokenHeaderBytes + written_, pending_, Code::kData, draft_.path());
+    left -= pending_.size();
+    sum_blocks(pending_.size() / kTokenBlockBytes * kTokenBlockBytes);
+  }
+  if (checksum() != mark.checksum)
+    throw Error(Code::kData, str("'", draft_.path().string(), "' does not hold what was saved"));
+}
+
+TokenFileMark TokenFileWriter::save() {
+  flush_blocks(false);
+  draft_.write(kTokenHeaderBytes + written_, pending_);  // a part of a block, which stays pending too
+  draft_.flush();
+  const auto ends = std::as_bytes(std::span(ends_).subspan(saved_ends_));
+  ends_draft_->write(sizeof(std::uint64_t) * saved_ends_, ends);
+  ends_draft_->flush();
+  saved_ends_ = ends_.size();
+  return {header_.token_count, ends_.size(), header_.max_token, checksum()};
+}
+
+std::uint32_t TokenFileWriter::checksum() const {
+  return crc32c(std::as_bytes(std::span(ends_)),
+                crc32c(pending_, crc32c(std::as_bytes(std::span(block_crcs_)))));
+}
+
+/// The first `whole` bytes of what is pending are in the file.
+void TokenFileWriter::sum_blocks(std::size_t whole) {
   const auto bytes = std::span<const std::byte>(pending_).first(whole);
   for (std::size_t at = 0; at < whole; at += kTokenBlockBytes) {
     block_crcs_.push_back(crc32c(bytes.subspan(at, std::min<std::size_t>(kTokenBlockBytes, whole - at))));
   }
-  draft_.write(kTokenHeaderBytes + written_, bytes);
   written_ += whole;
   pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(whole));
+}
+
+void TokenFileWriter::flush_blocks(bool last) {
+  const std::size_t whole = last ? pending_.size() : pending_.size() / kTokenBlockBytes * kTokenBlockBytes;
+  draft_.write(kTokenHeaderBytes + written_, std::span<const std::byte>(pending_).first(whole));
+  sum_blocks(whole);
 }
 
 TokenFileHeader TokenFileWriter::finish() {

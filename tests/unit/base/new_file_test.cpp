@@ -80,6 +80,18 @@ TEST_F(NewFiles, HaveTheirNameOnceTheyArePublished) {
   EXPECT_EQ(names(), Names{"a"});
 }
 
+TEST_F(NewFiles, StayWhenTheyAreGoneOnWith) {
+  publish_file(file("a"), "abcdef", Code::kUsage);
+  {
+    NewFile longer(file("a"), 4, Code::kUsage);
+    longer.write(4, bytes_of("xyz"));
+    longer.flush();
+    const NewFile made(file("b"), 0, Code::kUsage);
+  }
+  EXPECT_EQ(content("a"), "abcdxyz");
+  EXPECT_EQ(names(), (Names{"a", "b"}));
+}
+
 TEST_F(NewFiles, GoWithTheirObjectUnlessNamedOrKept) {
   {
     NewFile open(file("open"), Code::kUsage);
