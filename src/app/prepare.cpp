@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iomanip>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -90,16 +91,28 @@ void print_file(const std::string& path, const data::PreparedFile& file) {
             << (file.documents == 1 ? " document, " : " documents, ") << human_bytes(file.bytes) << "\n";
 }
 
+/// What became of every record, and of files with several names.
+void print_counts(const PrepareReport& report) {
+  const auto print = [](std::uint64_t count, const std::string& what) {
+    constexpr int kWidth = 12;
+    if (count > 0) std::cout << std::setw(kWidth) << count << "  " << what << "\n";
+  };
+  std::cout << "records:\n";
+  print(report.kept_records, "kept");
+  print(report.empty_records, "left out: empty");
+  for (const auto& [reason, count] : report.bad_reasons) print(count, "left out: " + foreign_text(reason));
+  if (report.chat) print(report.chat->samples_without_target, "left out: nothing of it is trained");
+  print(report.duplicate_sources, "files named more than once, read once");
+}
+
 void print(const PrepareReport& report, const std::string& folder, const char* kind) {
   if (report.up_to_date)
     std::cout << "nothing to do: '" << folder << "' was made from these sources and options\n";
   print_file(folder + "/train.tok", report.train);
   if (report.valid.tokens > 0) print_file(folder + "/valid.tok", report.valid);
   std::cout << find_tokenizer(folder).string() << ": " << report.vocab_size << " pieces\n";
-  if (report.empty_records > 0) std::cout << "empty records left out: " << report.empty_records << "\n";
-  if (report.duplicate_sources > 0)
-    std::cout << "files named more than once, read once: " << report.duplicate_sources << "\n";
-  if (report.bad_records > 0) std::cout << "bad records left out: " << report.bad_records << "\n";
+  print_counts(report);
+  if (report.bad_records > 0) std::cout << "the first that are bad:\n";
   for (const std::string& example : report.bad_examples) std::cout << "  " << foreign_text(example) << "\n";
   if (report.bad_records > report.bad_examples.size()) std::cout << "  ...\n";
   if (report.chat) print_audit(*report.chat);
@@ -118,8 +131,10 @@ void print_json(const PrepareReport& report) {
   json["format"] = word_of(report.format);
   json["source_files"] = report.source_files;
   json["source_bytes"] = report.source_bytes;
+  json["kept_records"] = report.kept_records;
   json["empty_records"] = report.empty_records;
   json["bad_records"] = report.bad_records;
+  json["bad_reasons"] = report.bad_reasons;
   json["bad_examples"] = report.bad_examples;
   json["duplicate_sources"] = report.duplicate_sources;
   json["vocab_size"] = report.vocab_size;

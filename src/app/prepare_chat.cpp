@@ -114,8 +114,6 @@ void print_audit(const data::ChatAudit& audit) {
   std::cout << "trained: " << percent(audit.trained_share()) << " of " << human_count(audit.tokens)
             << " tokens, in " << human_count(audit.samples - audit.samples_without_target) << " of "
             << human_count(audit.samples) << " conversations\n";
-  if (audit.samples_without_target > 0)
-    std::cout << "without a target, left out: " << audit.samples_without_target << " conversations\n";
   if (audit.samples_all_target > 0)
     std::cout << "prompts trained too: " << audit.samples_all_target << " conversations\n";
   if (audit.samples_last_turn_only > 0)

@@ -35,7 +35,11 @@ class Tests(product.Case):
         self.write_sources()
         self.prepare_again("trained", "--train-tokenizer", 320)
         shutil.copy(self.folder / "trained/tokenizer.model", self.folder)
-        self.prepare_again("whole")
+        whole = self.prepare_again("whole")
+        bad = sum(line % 1009 == 0 for line in range(16000))
+        empty = sum(line % 977 == 0 and line % 1009 != 0 for line in range(16000))
+        for count, what in ((16000 - bad - empty, "kept"), (empty, "left out: empty"), (bad, "left out: not valid JSON at byte N")):
+            self.assertRegex(whole.out, rf"(?m)^ +{3 * count}  {what}$")
         resumed = 0
         for point in POINTS:
             with self.subTest(point):

@@ -14,43 +14,19 @@
 #include "base/str.h"
 #include "data/ordered_pipeline.h"
 #include "data/prepare/records.h"
+#include "data/prepare/tokenized.h"
 #include "data/tokens/token_file_writer.h"
 
 namespace echelon::data {
 namespace {
 
-using Json = nlohmann::json;
+constexpr std::size_t kMostReasons = 20;
 
-constexpr std::size_t kMostExamples = 10;  // of bad records
-
-/// Concatenated token ids of one batch's good documents.
-struct Tokenized {
-  struct Part {
-    std::uint64_t record = 0;
-    std::size_t tokens = 0;
-    std::size_t target_tokens = 0;  // of a pair
-  };
-  std::vector<std::int32_t> ids;
-  std::vector<bool> trained;  // chats: of each id
-  std::vector<Part> parts;
-  std::uint64_t bytes = 0;
-  ReadPlace end;
-  std::uint64_t empty_records = 0;
-  std::uint64_t bad_records = 0;
-  std::vector<std::string> bad_examples;
-  ChatAudit chat;
-
-  void add_bad_record(const std::string& fault, const PrepareOptions& options) {
-    if (options.on_bad_record == BadRecords::kStop) throw bad_record_error(fault);
-    if (bad_records++ < kMostExamples) bad_examples.push_back(fault);
-  }
-};
-
-Json to_json(const TokenFileMark& mark) {
+nlohmann::json to_json(const TokenFileMark& mark) {
   return {mark.tokens, mark.documents, mark.max_token, mark.checksum};
 }
 
-TokenFileMark mark_of(const Json& json) {
+TokenFileMark mark_of(const nlohmann::json& json) {
   return {json.at(0), json.at(1), json.at(2), json.at(3)};
 }
 
@@ -75,7 +51,7 @@ class CorpusWriter {
  public:
   /// Goes on from `state`, what save() returned, or null.
   CorpusWriter(const PrepareOptions& options, const Tokenizer& tokenizer, const Split& split,
-               const PartialOutput& partial, const Json& state)
+               const PartialOutput& partial, const nlohmann::json& state)
       : tokenizer_(tokenizer), split_(split) {
     const TokenFileOptions file{
         .vocab_size = static_cast<std::uint64_t>(tokenizer.vocab_size()),
@@ -99,12 +75,12 @@ class CorpusWriter {
     highest_ = {split_.place(state.at("highest")), state.at("highest")};
   }
 
-  [[nodiscard]] Json save() {
-    Json state{{"documents", documents_},
-               {"tokens", tokens_},
-               {"lowest", lowest_.second},
-               {"highest", highest_.second},
-               {"files", {{"train.tok", to_json(train_->save())}}}};
+  [[nodiscard]] nlohmann::json save() {
+    nlohmann::json state{{"documents", documents_},
+                         {"tokens", tokens_},
+                         {"lowest", lowest_.second},
+                         {"highest", highest_.second},
+                         {"files", {{"train.tok", to_json(train_->save())}}}};
     if (valid_) state["files"]["valid.tok"] = to_json(valid_->save());
     return state;
   }
@@ -169,60 +145,13 @@ class CorpusWriter {
   std::uint64_t tokens_ = 0;
 };
 
-/// Processes one batch, on a thread with its own encoder.
-Tokenized tokenize(const RecordBatch& batch, const PrepareOptions& options, const Tokenizer& tokenizer,
-                   TextEncoder& encoder) {
-  Tokenized out{.bytes = batch.bytes, .end = batch.end};
-  const auto append = [&](const std::string& text) {
-    const std::size_t before = out.ids.size();
-    if (tokenizer.bos_id() >= 0) out.ids.push_back(tokenizer.bos_id());
-    encoder.encode(text, out.ids);
-    out.ids.push_back(tokenizer.eos_id());
-    return out.ids.size() - before;
-  };
-  for (const Record& record : batch.records) {
-    const Document document = open_document(record, options);
-    if (!document.fault.empty()) {
-      out.add_bad_record(document.fault, options);
-      continue;
-    }
-    if (document.text.empty()) {
-      ++out.empty_records;
-      continue;
-    }
-    const std::size_t tokens = append(document.text);
-    out.parts.push_back({record.index, tokens, options.pairs() ? append(document.target) : 0});
-  }
-  return out;
-}
-
-/// Renders a batch's conversations and gives each its ids and its mask.
-Tokenized tokenize_chats(const RecordBatch& batch, const PrepareOptions& options, const ChatEncoder& chats,
-                         TextEncoder& encoder) {
-  Tokenized out{.bytes = batch.bytes, .end = batch.end};
-  for (const Record& record : batch.records) {
-    const std::string where = place_of(record);
-    try {
-      if (!record.row.fault.empty()) throw Error(Code::kData, record.row.fault);
-      const Conversation conversation =
-          read_conversation(record.row.text, options.chat, {options.input, options.target});
-      const EncodedChat chat = chats.encode(conversation, encoder);
-      out.chat.add(chat, where);
-      if (chat.trained_tokens == 0) continue;
-      out.ids.insert(out.ids.end(), chat.ids.begin(), chat.ids.end());
-      out.trained.insert(out.trained.end(), chat.trained.begin(), chat.trained.end());
-      out.parts.push_back({record.index, chat.ids.size(), 0});
-    } catch (const Error& error) {
-      if (error.code() != Code::kData) throw error.in(where);
-      out.add_bad_record(str(where, ": ", error.what()), options);
-    }
-  }
-  return out;
-}
-
 /// Throws Error(kData) when there are more of them than options.max_bad_records.
 void count_bad_records(const Tokenized& batch, const PrepareOptions& options, CorpusResult& result) {
   result.bad_records += batch.bad_records;
+  for (const auto& [reason, count] : batch.bad_reasons) {
+    const bool known = result.bad_reasons.size() < kMostReasons || result.bad_reasons.contains(reason);
+    result.bad_reasons[known ? reason : "of another kind"] += count;
+  }
   for (const std::string& example : batch.bad_examples) {
     if (result.bad_examples.size() < kMostExamples) result.bad_examples.push_back(example);
   }
@@ -238,7 +167,7 @@ struct Pass {
   ReadPlace place;
   PrepareProgress now{.stage = "tokenising"};
 
-  [[nodiscard]] Json save() const {
+  [[nodiscard]] nlohmann::json save() const {
     const ChatAudit& chat = result.chat;
     return {{"file", place.file},
             {"rows", place.rows},
@@ -246,21 +175,23 @@ struct Pass {
             {"bytes", now.bytes_done},
             {"empty_records", result.empty_records},
             {"bad_records", result.bad_records},
+            {"bad_reasons", result.bad_reasons},
             {"bad_examples", result.bad_examples},
             {"chat", chat.to_json()},
             {"chat_firsts", {chat.first_without_target, chat.first_all_target, chat.first_left_out}}};
   }
 
   /// `state`: what save() returned, or null. Throws nlohmann::json::exception.
-  void restore(const Json& state) {
+  void restore(const nlohmann::json& state) {
     if (state.is_null()) return;
     place = {state.at("file"), state.at("rows"), state.at("record")};
     now.bytes_done = state.at("bytes");
     result.empty_records = state.at("empty_records");
     result.bad_records = state.at("bad_records");
+    result.bad_reasons = state.at("bad_reasons").get<BadReasons>();
     result.bad_examples = state.at("bad_examples").get<std::vector<std::string>>();
     result.chat = ChatAudit::from_json(state.at("chat"));
-    const Json& firsts = state.at("chat_firsts");
+    const nlohmann::json& firsts = state.at("chat_firsts");
     result.chat.first_without_target = firsts.at(0);
     result.chat.first_all_target = firsts.at(1);
     result.chat.first_left_out = firsts.at(2);
@@ -284,6 +215,7 @@ void run_pass(const std::vector<SourceFile>& files, const PrepareOptions& option
     };
   });
   RecordReader reader(files, options);
+  if (pass.place.rows > 0) progress({.stage = "reading up to that place"});
   reader.skip_to(pass.place);
   progress(now);
   const auto consume = [&](const Tokenized& batch) {
@@ -371,6 +303,7 @@ CorpusResult tokenize_corpus(const std::vector<SourceFile>& files, const Prepare
     writer = std::make_unique<CorpusWriter>(options, tokenizer, *better, partial, nullptr);
     run_pass(files, options, tokenizer, chats, progress, *writer, pass, [] {});
   }
+  result.kept_records = writer->documents();
   before_publishing();
   result.train = writer->finish_train();
   kill_point("prepare_train");

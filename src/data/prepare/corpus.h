@@ -21,8 +21,10 @@ namespace echelon::data {
 struct CorpusResult {
   PreparedFile train;
   PreparedFile valid;
+  std::uint64_t kept_records = 0;
   std::uint64_t empty_records = 0;
   std::uint64_t bad_records = 0;
+  BadReasons bad_reasons;
   std::vector<std::string> bad_examples;  ///< of the first few
   ChatAudit chat;                         ///< format chat
 };

@@ -80,7 +80,7 @@ std::vector<std::string> sample_lines(const std::vector<SourceFile>& files, cons
         if (document.fault.empty()) {
           sampler.pick(record.index, document.text + '\n' + document.target, sampled.lines);
         } else if (options.on_bad_record == BadRecords::kStop) {
-          throw bad_record_error(document.fault);
+          throw bad_record_error(str(place_of(record), ": ", document.fault));
         }
       }
       return sampled;

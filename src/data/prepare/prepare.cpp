@@ -123,8 +123,10 @@ PrepareReport report_of(CorpusResult corpus, const Sources& sources) {
   report.source_bytes =
       std::accumulate(sources.files.begin(), sources.files.end(), std::uint64_t{0},
                       [](std::uint64_t sum, const SourceFile& file) { return sum + file.bytes; });
+  report.kept_records = corpus.kept_records;
   report.empty_records = corpus.empty_records;
   report.bad_records = corpus.bad_records;
+  report.bad_reasons = std::move(corpus.bad_reasons);
   report.bad_examples = std::move(corpus.bad_examples);
   report.duplicate_sources = sources.duplicates;
   report.train = corpus.train;

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -89,14 +90,20 @@ struct PreparedFile {
   std::uint32_t crc = 0;  ///< TokenFileHeader::header_crc
 };
 
+/// Why records are bad, numbers in a reason being N ("has N columns"), and how many each. Rare reasons beyond
+/// the first few are together.
+using BadReasons = std::map<std::string, std::uint64_t>;
+
 struct PrepareReport {
   TextFormat format = TextFormat::kText;  ///< what the sources were read as
   bool up_to_date = false;  ///< nothing was done: the output was made from the same inputs and options
   std::uint64_t source_files = 0;
   std::uint64_t source_bytes = 0;
+  std::uint64_t kept_records = 0;
   std::uint64_t empty_records = 0;
   std::uint64_t duplicate_sources = 0;  ///< files named more than once, by links too: read once
   std::uint64_t bad_records = 0;
+  BadReasons bad_reasons;
   std::vector<std::string> bad_examples;  ///< where and why, of the first few
   std::int64_t vocab_size = 0;
   std::uint64_t tokenizer_digest = 0;

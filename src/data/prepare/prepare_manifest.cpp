@@ -100,8 +100,10 @@ std::optional<PrepareReport> PrepareManifest::find_finished() const {
     report.up_to_date = true;
     report.source_files = json.at("made_from").at("sources").at("files");
     report.source_bytes = json.at("made_from").at("sources").at("bytes");
+    report.kept_records = json.at("kept_records");
     report.empty_records = json.at("empty_records");
     report.bad_records = json.at("bad_records");
+    report.bad_reasons = json.at("bad_reasons").get<BadReasons>();
     report.bad_examples = json.at("bad_examples").get<std::vector<std::string>>();
     report.duplicate_sources = json.at("duplicate_sources");
     report.vocab_size = json.at("vocab_size");
@@ -155,8 +157,10 @@ void PrepareManifest::publish(const PrepareReport& report) const {
   json["made_from"] = identity_;
   json["vocab_size"] = report.vocab_size;
   json["tokenizer_digest"] = report.tokenizer_digest;
+  json["kept_records"] = report.kept_records;
   json["empty_records"] = report.empty_records;
   json["bad_records"] = report.bad_records;
+  json["bad_reasons"] = report.bad_reasons;
   json["bad_examples"] = report.bad_examples;
   json["duplicate_sources"] = report.duplicate_sources;
   json["train"] = to_json(report.train);

@@ -198,7 +198,6 @@ Document open_document(const Record& record, const PrepareOptions& options) {
     }
   }
   if (document.fault.empty() && options.pairs()) document.fault = complete_pair(options, document);
-  if (!document.fault.empty()) document.fault = str(place_of(record), ": ", document.fault);
   return document;
 }
 

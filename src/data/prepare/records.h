@@ -75,13 +75,13 @@ class RecordReader {
 struct Document {
   std::string text;
   std::string target;  ///< pairs
-  std::string fault;   ///< "'a.py': not UTF-8 at byte 17"; empty for a good document
+  std::string fault;   ///< "not UTF-8 at byte 17"; empty for a good document
 };
 
 /// File and, of a row, line, or in Parquet its number.
 [[nodiscard]] std::string place_of(const Record& record);
 
-/// Returns the error that ends the work under BadRecords::kStop; `fault` names the record.
+/// Returns the error that ends the work under BadRecords::kStop; `fault` begins with the record's place.
 [[nodiscard]] Error bad_record_error(const std::string& fault);
 
 /// Reads and checks one record. The source of a pair begins with options.prefix; a pair with an empty side is

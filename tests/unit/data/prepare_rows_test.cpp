@@ -240,6 +240,13 @@ TEST_F(PrepareRows, CountsAndNamesBadRows) {
                    str(in("w.csv"), ":7: not UTF-8 at byte 4 of the row"),
                    str(in("w.csv"), ":8: text after the closing quote of column 1"),
                    str(in("w.csv"), ":10: its quote is still open at the end of the file")}));
+  EXPECT_EQ(report.kept_records, 3U);
+  EXPECT_EQ(report.bad_reasons, (BadReasons{{"has N columns, the header row N", 1},
+                                            {"'text' is empty", 1},
+                                            {"'headline' is empty", 1},
+                                            {"not UTF-8 at byte N of the row", 1},
+                                            {"text after the closing quote of column N", 1},
+                                            {"its quote is still open at the end of the file", 1}}));
   options_.max_bad_records = 5;
   options_.output = in("other");
   EXPECT_EQ(refusal(), str("more than 5 bad records (--max-bad-records), first ", in("w.csv"),
