@@ -28,7 +28,7 @@ void check_data(const Recipe& recipe) {
                          {.channels = model.channels, .size = model.image_size, .classes = model.classes}};
   const auto seed = static_cast<std::uint64_t>(recipe.run.seed);
   if (opens_at_once(data, data.path)) (void)make_loader(data, input, seed);
-  if (opens_at_once(data, data.validation.path)) (void)make_validation_loader(data, input, seed);
+  if (opens_at_once(data, data.validation.path)) (void)make_validation_sources(data, input, seed);
 }
 
 /// What ranks would find only after they are connected.

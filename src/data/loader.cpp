@@ -182,4 +182,15 @@ std::unique_ptr<Loader> make_validation_loader(const DataOptions& options, const
   return open_file(options.validation.path, options, input.vocab_size, std::nullopt);
 }
 
+std::vector<ValidationSource> make_validation_sources(const DataOptions& options, const ModelInput& input,
+                                                      std::uint64_t seed) {
+  std::vector<ValidationSource> sources;
+  if (auto only = make_validation_loader(options, input, seed)) sources.push_back({"", std::move(only)});
+  for (const auto& [name, path] : options.validation.sources) {
+    check_sizes(options, input.vocab_size);
+    sources.push_back({name, open_file(path, options, input.vocab_size, std::nullopt)});
+  }
+  return sources;
+}
+
 }  // namespace echelon

@@ -74,10 +74,20 @@ struct ModelInput {
 [[nodiscard]] std::unique_ptr<Loader> make_loader(const DataOptions& options, const ModelInput& input,
                                                   std::uint64_t seed);
 
-/// The validation stream in file order, or null when options.validation names none. `seed`: that of the
+/// The stream of options.validation.path in file order, or null when there is none. `seed`: that of the
 /// training stream.
 [[nodiscard]] std::unique_ptr<Loader> make_validation_loader(const DataOptions& options,
                                                              const ModelInput& input, std::uint64_t seed);
+
+struct ValidationSource {
+  std::string name;
+  std::unique_ptr<Loader> loader;
+};
+/// What validation measures on: the stream of options.validation.path without a name, or those of its
+/// sources, or none.
+[[nodiscard]] std::vector<ValidationSource> make_validation_sources(const DataOptions& options,
+                                                                    const ModelInput& input,
+                                                                    std::uint64_t seed);
 
 /// The tokenizer that belongs to `options` ("" when there is none).
 [[nodiscard]] std::string tokenizer_path(const DataOptions& options);

@@ -57,6 +57,7 @@ inline constexpr std::array<std::string_view, 2> kWords<BadRecord>{"stop", "skip
 /// Recipe key `data.validation`.
 struct ValidationDataOptions {
   std::string path;                   ///< as data.path; empty: no validation
+  PatternMap<std::string> sources;    ///< instead of `path`: name -> token file
   std::int64_t samples = 0;           ///< synthetic_images: how many there are; 0: no validation
   std::string labels;                 ///< as data.labels
   std::int64_t batches = 8;           ///< global batches per validation pass; 0: all samples

@@ -64,7 +64,7 @@ TrainStep::Result TrainLoop::step(double lr) {
 TrainLoop::Due TrainLoop::due_after(std::int64_t step) const {
   const TrainOptions& train = options_.train;
   Due due{.evaluation = parts_.evaluation != nullptr && parts_.evaluation->due(step, train.steps)};
-  if (parts_.validation == nullptr || (train.validate_every_steps == 0 && train.validate_every_epochs == 0))
+  if (parts_.validation.empty() || (train.validate_every_steps == 0 && train.validate_every_epochs == 0))
     return due;
   due.validation = step == train.steps ||
                    (train.validate_every_steps > 0 && step % train.validate_every_steps == 0) ||
@@ -93,12 +93,12 @@ std::optional<ValidationResult> TrainLoop::validate() {
   parts_.progress.state("validating");
   options_.activity->enter(Doing::kValidating);
   std::optional<ValidationResult> result = echelon::validate(
-      parts_.state.model, *parts_.validation, options_.data, options_.train, parts_.comm, parts_.stop);
+      parts_.state.model, parts_.validation, options_.data, options_.train, parts_.comm, parts_.stop);
   if (result && options_.text.tokenizer != nullptr) {
     parts_.progress.state("generating");
     options_.activity->enter(Doing::kGenerating);
-    result->rouge = generation_score(parts_.state.model, *parts_.validation, options_.text, options_.data,
-                                     options_.train, parts_.comm, parts_.stop);
+    result->rouge = generation_score(parts_.state.model, *parts_.validation.front().loader, options_.text,
+                                     options_.data, options_.train, parts_.comm, parts_.stop);
   }
   return result;
 }

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "comm/activity.h"
 #include "comm/communicator.h"
@@ -65,9 +66,9 @@ struct LoopParts {
   AgreedStop& stop;
   const RunFolder& folder;
   Progress& progress;
-  const Loader* validation = nullptr;   ///< null: no validation
-  RunEvaluation* evaluation = nullptr;  ///< null: no tasks
-  MetricsFile* metrics = nullptr;       ///< null on every rank but 0
+  std::span<const ValidationSource> validation;  ///< empty: no validation
+  RunEvaluation* evaluation = nullptr;           ///< null: no tasks
+  MetricsFile* metrics = nullptr;                ///< null on every rank but 0
   Clocks clocks = {};
   MemorySaves* memory = nullptr;  ///< null: nothing is saved to memory
 };

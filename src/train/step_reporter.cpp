@@ -161,6 +161,8 @@ void StepReporter::line(const TrainStep::Result& result, double lr,
     metrics.validation_loss = validation->loss;
     metrics.validation_accuracy = validation->accuracy;
     metrics.rouge = validation->rouge;
+    for (const auto& [source, loss] : validation->losses)
+      metrics.evaluation.emplace_back("validation_loss/" + source, loss);
     for (const TaskResult& task : validation->tasks) {
       for (const auto& [name, score] : task.scores)
         metrics.evaluation.emplace_back(str("eval/", task.name, '/', name), score);

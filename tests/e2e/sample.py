@@ -126,6 +126,30 @@ class Tests(product.Case):
         result = self.command(product.ECHELON, "sample", "run", "--prompt", long, "--tokens", 4)
         self.assertTrue(result.out.startswith(long.strip()), result.out)
 
+    def test_validation_measures_each_source_as_a_run_on_it_alone_does(self):
+        self.prepare()
+        (self.folder / "more").mkdir()
+        (self.folder / "more/a.txt").write_text(" ".join(reversed(product.WORDS)) * 60)
+        self.command(product.ECHELON, "prepare", "more", "-o", "other", "--tokenizer", "data/tokenizer.model",
+                     "--validation-fraction", 0.5)
+        files = {"one": "data/valid.tok", "two": "other/valid.tok"}
+        validating = {**product.ON_TOKENS, "train.validate_every_steps": 2, "data.validation.batches": 0}
+        alone = {}
+        for name, path in files.items():
+            self.train(self.recipe(**{**validating, "run.dir": name, "data.validation.path": path}))
+            alone[name] = [line["validation_loss"] for line in self.metrics(name) if "validation_loss" in line]
+        for ranks in (1, 2):
+            both = f"both-{ranks}"
+            self.train(self.recipe(**{**validating, "run.dir": both, **{f"data.validation.sources.{name}": path for name, path
+                                                                       in files.items()}}), ranks=ranks)
+            lines = [line for line in self.metrics(both) if "validation_loss" in line]
+            self.assertEqual(2, len(lines))
+            for at, line in enumerate(lines):
+                for name in files:
+                    self.assertAlmostEqual(alone[name][at], line[f"validation_loss/{name}"], delta=1e-9 if ranks == 1 else 1e-4)
+                self.assertLess(min(line[f"validation_loss/{name}"] for name in files), line["validation_loss"])
+                self.assertGreater(max(line[f"validation_loss/{name}"] for name in files), line["validation_loss"])
+
     def test_validation_loss_is_in_the_metrics_and_the_best_is_noted(self):
         self.trained(ranks=2)
         validated = {line["step"]: line["validation_loss"] for line in self.metrics() if "validation_loss" in line}

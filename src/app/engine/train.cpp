@@ -153,7 +153,7 @@ Restored bring_in(const Recipe& recipe, const RunFolder& folder, Communicator& c
 /// The inputs of a run, and the files that it adds to its checkpoints.
 struct Inputs {
   std::unique_ptr<Loader> data;
-  std::unique_ptr<Loader> validation;         ///< null: no validation
+  std::vector<ValidationSource> validation;
   TextOptions text;                           ///< of validation
   std::unique_ptr<RunEvaluation> evaluation;  ///< null: no tasks
   std::map<std::string, std::string> files;   ///< of rank 0, which writes them
@@ -167,7 +167,7 @@ Inputs open_inputs(const Recipe& recipe, const Model& model, Communicator& comm)
     const ModelInput input = input_of(recipe.model);
     const auto seed = static_cast<std::uint64_t>(recipe.run.seed);
     inputs.data = make_loader(recipe.data, input, seed);
-    inputs.validation = make_validation_loader(recipe.data, input, seed);
+    inputs.validation = make_validation_sources(recipe.data, input, seed);
     inputs.text = validation_text(recipe);
     inputs.evaluation = evaluation_of(recipe);
     if (comm.rank() == 0) inputs.files = attachments_of(recipe, model);
@@ -259,7 +259,7 @@ void train_on(const Recipe& recipe, LoopOptions options, TrainState& state, Chec
                         .stop = stop,
                         .folder = *life.folder,
                         .progress = progress,
-                        .validation = inputs.validation.get(),
+                        .validation = inputs.validation,
                         .evaluation = inputs.evaluation.get(),
                         .metrics = metrics.get(),
                         .clocks = {life.deadline.get(), life.ledger.get()},

@@ -16,7 +16,9 @@ namespace {
 
 void require_validation_data(const Recipe& recipe, const std::string& key, std::int64_t interval,
                              std::vector<Conflict>& found) {
-  if (interval == 0 || !recipe.data.validation.path.empty() || recipe.data.validation.samples > 0) return;
+  const ValidationDataOptions& given = recipe.data.validation;
+  if (interval == 0 || !given.path.empty() || given.samples > 0) return;
+  if (!given.sources.empty() && key != "data.validation.generate") return;
   if (recipe.data.kind == DataKind::kSyntheticImages) {
     found.push_back({{"data.validation.samples", key},
                      str("data.validation.samples is 0; ", key, " is ", interval,
@@ -42,6 +44,12 @@ void check_data(const Recipe& recipe, std::vector<Conflict>& found) {
     found.push_back({{"data.mixture", "data.path"},
                      "data.mixture and data.path are both given; training reads one of them: add the file of "
                      "data.path to data.mixture, or remove one"});
+  }
+  if (!recipe.data.validation.path.empty() && !recipe.data.validation.sources.empty()) {
+    found.push_back(
+        {{"data.validation.sources", "data.validation.path"},
+         "data.validation.sources and data.validation.path are both given; validation reads one of "
+         "them: add the file of data.validation.path to data.validation.sources, or remove one"});
   }
   const bool wants_pairs = takes_pairs(recipe.model.kind);
   if (gives_pairs(kind) != wants_pairs && !gives_images(kind)) {

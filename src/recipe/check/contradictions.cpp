@@ -58,6 +58,7 @@ constexpr std::array kUses{
     Use{"model.channels", "model.kind", any_of(ModelKind::kVit, ModelKind::kDeepVit, ModelKind::kCnn)},
     Use{"model.classes", "model.kind", any_of(ModelKind::kVit, ModelKind::kDeepVit, ModelKind::kCnn)},
     Use{"data.full_length", "data.kind", any_of(DataKind::kSyntheticPairs)},
+    Use{"data.validation.sources", "data.kind", any_of(DataKind::kTokens, DataKind::kPairs, DataKind::kChat)},
     Use{"data.validation.samples", "data.kind", any_of(DataKind::kSyntheticImages)},
     Use{"data.validation.generate", "data.kind", any_of(DataKind::kPairs)},
     Use{"data.validation.beams", "data.kind", any_of(DataKind::kPairs)},

@@ -73,6 +73,10 @@ std::vector<Key> validation_keys() {
   return {
       {ECHELON_KEY(data.validation.path), Text::kPath, "",
        "File or folder for validation, of the same kind. Empty: no validation."},
+      {ECHELON_KEY(data.validation.sources), Text::kPath, "",
+       "Map of names to token files, such as `{code: data/code/valid.tok}`, instead of `path`. Metrics are "
+       "called `validation_loss/NAME`; `validation_loss` is the mean over the targets of all.",
+       Text::kName},
       {ECHELON_KEY(data.validation.samples), IntegerRange{0, 1'000'000'000}, "images",
        "`synthetic_images`: number of generated images, none of which is in the training data. 0: no "
        "validation."},

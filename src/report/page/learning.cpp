@@ -24,9 +24,13 @@ std::string series_chart(const std::vector<RunView>& runs, const Frame& frame, A
 std::string loss_chart(const RunView& view) {
   std::vector<Curve> curves = curves_of({view}, "loss");
   if (!curves.empty()) curves[0].name = "training";
-  if (std::vector<Curve> validation = curves_of({view}, "validation_loss"); !validation.empty()) {
-    validation[0].name = "validation";
-    validation[0].style = 1;
+  std::vector<std::string> names = view.metrics.names("validation_loss/");
+  names.insert(names.begin(), "validation_loss");
+  for (const std::string& name : names) {
+    std::vector<Curve> validation = curves_of({view}, name);
+    if (validation.empty()) continue;
+    validation[0].name = "validation" + name.substr(names[0].size());
+    validation[0].style = static_cast<int>(curves.size());
     validation[0].dots = true;
     curves.push_back(std::move(validation[0]));
   }

@@ -15,13 +15,14 @@ struct ValidationSums {
   double loss = 0;
   double targets = 0;  ///< targets that are not ignored
   double correct = 0;  ///< right predictions, for classifiers
+
+  [[nodiscard]] double mean(double ValidationSums::*sum) const { return this->*sum / std::max(1.0, targets); }
 };
 
-}  // namespace
-
-std::optional<ValidationResult> validate(ShardedModel& model, const Loader& samples,
-                                         const DataOptions& options, const TrainOptions& train,
-                                         Communicator& comm, AgreedStop& stop) {
+/// The sums of one source over all ranks. `classes`: does the model tell what is correct?
+std::optional<ValidationSums> pass_over(const Loader& samples, ShardedModel& model,
+                                        const DataOptions& options, const TrainOptions& train,
+                                        Communicator& comm, AgreedStop& stop, bool& classes) {
   const std::int64_t all = samples.samples_per_epoch();
   const std::int64_t per_pass = train.micro_batch_size * comm.size();
   // Every rank takes part in every pass, because each pass gathers units. Samples beyond the end wrap around
@@ -31,7 +32,6 @@ std::optional<ValidationResult> validate(ShardedModel& model, const Loader& samp
   BatchStream stream(samples, {comm.rank() * train.micro_batch_size, train.micro_batch_size, per_pass},
                      options.workers, options.prefetch_batches);
   ValidationSums sums;
-  bool classes = false;
   for (std::int64_t first = 0; first < end; first += per_pass) {
     stop.begin_look();
     SampleBatch batch = stream.next();
@@ -45,9 +45,27 @@ std::optional<ValidationResult> validate(ShardedModel& model, const Loader& samp
   }
   all_reduce_fields(comm, sums, {&ValidationSums::loss, &ValidationSums::targets, &ValidationSums::correct},
                     ReduceOp::kSum, "validation");
-  const double counted = std::max(1.0, sums.targets);
-  ValidationResult result{.loss = sums.loss / counted};
-  if (classes) result.accuracy = sums.correct / counted;
+  return sums;
+}
+
+}  // namespace
+
+std::optional<ValidationResult> validate(ShardedModel& model, std::span<const ValidationSource> sources,
+                                         const DataOptions& options, const TrainOptions& train,
+                                         Communicator& comm, AgreedStop& stop) {
+  ValidationSums all;
+  ValidationResult result;
+  bool classes = false;
+  for (const ValidationSource& source : sources) {
+    const auto sums = pass_over(*source.loader, model, options, train, comm, stop, classes);
+    if (!sums) return std::nullopt;
+    all.loss += sums->loss;
+    all.targets += sums->targets;
+    all.correct += sums->correct;
+    if (!source.name.empty()) result.losses.emplace_back(source.name, sums->mean(&ValidationSums::loss));
+  }
+  result.loss = all.mean(&ValidationSums::loss);
+  if (classes) result.accuracy = all.mean(&ValidationSums::correct);
   return result;
 }
 

@@ -1,6 +1,9 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -16,15 +19,17 @@ namespace echelon {
 
 /// What was measured between two steps, over all ranks.
 struct ValidationResult {
-  std::optional<double> loss;        ///< mean over the targets that are not ignored; nothing: tasks alone
+  std::optional<double> loss;  ///< mean over the targets that are not ignored; nothing: tasks alone
+  std::vector<std::pair<std::string, double>> losses;  ///< of each source that has a name
   std::optional<double> accuracy;    ///< fraction of samples with the right class; only for classifiers
   std::optional<RougeScores> rouge;  ///< of generated texts, if requested
   std::vector<TaskResult> tasks;     ///< of the evaluation, if one was due
 };
 
-/// One pass over the validation samples, or over the first options.validation.batches global batches of them;
-/// each sample counts once. Returns nothing if a stop was decided meanwhile. Collective.
-[[nodiscard]] std::optional<ValidationResult> validate(ShardedModel& model, const Loader& samples,
+/// One pass over the validation samples of each source, or over the first options.validation.batches global
+/// batches of them; each sample counts once. Returns nothing if a stop was decided meanwhile. Collective.
+[[nodiscard]] std::optional<ValidationResult> validate(ShardedModel& model,
+                                                       std::span<const ValidationSource> sources,
                                                        const DataOptions& options, const TrainOptions& train,
                                                        Communicator& comm, AgreedStop& stop);
 

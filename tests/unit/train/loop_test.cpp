@@ -67,6 +67,8 @@ struct OneRun {
     const RunFolder folder(temporary.path(), false);
     Checkpointer checkpointer({}, folder, comm, {});
     MetricsFile metrics(folder.metrics(), 0);
+    std::vector<ValidationSource> validation;
+    validation.push_back({"", std::make_unique<PaddedSamples>(data)});
     Progress progress(Progress::Style::kNone, 1, options.train.steps);
     const StopSignal signal;
     AgreedStop stop(signal, comm);
@@ -76,7 +78,7 @@ struct OneRun {
                           .stop = stop,
                           .folder = folder,
                           .progress = progress,
-                          .validation = &data,
+                          .validation = validation,
                           .metrics = &metrics};
     EXPECT_EQ(TrainLoop(options, parts).run(), RunEnd::kFinished);
     std::vector<at::Tensor> weights;

@@ -35,15 +35,18 @@ std::int64_t checkpoints_in(const std::filesystem::path& run_dir) {
 }
 
 Finding open_stream(const std::string& name, const std::string& what,
-                    const std::function<std::unique_ptr<Loader>()>& open) {
+                    const std::function<std::vector<ValidationSource>()>& open) {
   try {
-    const std::unique_ptr<Loader> loader = open();
-    if (!loader) return ok(name, "the recipe names no " + what);
-    (void)loader->read(0, 1);
-    Finding finding =
-        ok(name, str(what, " opens, ", human_count(static_cast<std::uint64_t>(loader->samples_per_epoch())),
-                     " samples per epoch"));
-    finding.values = {{"samples_per_epoch", loader->samples_per_epoch()}};
+    const std::vector<ValidationSource> sources = open();
+    if (sources.empty()) return ok(name, "the recipe names no " + what);
+    std::int64_t samples = 0;
+    for (const auto& source : sources) {
+      (void)source.loader->read(0, 1);
+      samples += source.loader->samples_per_epoch();
+    }
+    Finding finding = ok(
+        name, str(what, " opens, ", human_count(static_cast<std::uint64_t>(samples)), " samples per epoch"));
+    finding.values = {{"samples_per_epoch", samples}};
     return finding;
   } catch (const Error& error) {
     return from_error(name, error);
@@ -67,14 +70,17 @@ bool on_gpus(const Recipe& recipe, const Gpus& gpus) {
 
 Finding check_data(const Recipe& recipe) {
   return open_stream("data", "training data", [&] {
-    return make_loader(recipe.data, input_of(recipe.model), static_cast<std::uint64_t>(recipe.run.seed));
+    std::vector<ValidationSource> only;
+    only.push_back(
+        {"", make_loader(recipe.data, input_of(recipe.model), static_cast<std::uint64_t>(recipe.run.seed))});
+    return only;
   });
 }
 
 Finding check_validation_data(const Recipe& recipe) {
   return open_stream("validation_data", "validation data", [&] {
-    return make_validation_loader(recipe.data, input_of(recipe.model),
-                                  static_cast<std::uint64_t>(recipe.run.seed));
+    return make_validation_sources(recipe.data, input_of(recipe.model),
+                                   static_cast<std::uint64_t>(recipe.run.seed));
   });
 }
 
