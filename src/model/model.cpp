@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <map>
+
 #include "base/error.h"
 #include "base/str.h"
 #include "model/cnn/cnn.h"
@@ -74,8 +76,15 @@ std::unique_ptr<Model> whole_model(const ModelOptions& options, const ModelTypes
 std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes& types, at::Device device,
                                    const LoraOptions& lora) {
   std::unique_ptr<Model> model = whole_model(options, types, device, lora);
-  for (Parameter* parameter : model->parameters())
+  std::map<std::string, Dimensions> rows;
+  for (const TensorShape& tensor : tensors_of(options)) rows.emplace(tensor.name, matrix_rows(tensor));
+  for (Parameter* parameter : model->parameters()) {
     parameter->freeze([&](const std::string& name) { return !is_trained(lora, name); });
+    parameter->note_matrices([&](const std::string& name) {
+      const auto found = rows.find(name);
+      return found == rows.end() ? Dimensions{} : found->second;  // an adapter has none
+    });
+  }
   return model;
 }
 

@@ -42,6 +42,8 @@ class Parameter {
     std::vector<std::int64_t> shape;    ///< row-major, contiguous
     std::optional<InitSpec> init = {};  ///< overrides the parameter's
     bool frozen = false;                ///< keeps its values: no gradient, no state of the optimizer
+    /// Rows of each matrix of inner linear layers in it (matrix_rows() of shapes.h).
+    std::vector<std::int64_t> matrices = {};
     [[nodiscard]] std::int64_t numel() const;
   };
 
@@ -56,6 +58,8 @@ class Parameter {
 
   /// Freezes the parts whose names `chosen` picks. For before an owner gives the parameter storage.
   void freeze(const std::function<bool(const std::string&)>& chosen);
+  /// Sets Part::matrices. When build_model() has built the layers.
+  void note_matrices(const std::function<std::vector<std::int64_t>(const std::string&)>& rows_of);
   /// False if all parts are frozen.
   [[nodiscard]] bool trained() const;
 

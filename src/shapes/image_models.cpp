@@ -24,7 +24,7 @@ Layers vit(const ModelOptions& model) {
   add_affine(block, "output.dense", hidden, model.intermediate_size);
   Tensors end;
   add_layer_norm(end, "vit.layernorm", hidden);
-  add_affine(end, "classifier", model.classes, hidden);
+  add_affine(end, "classifier", model.classes, hidden).table = true;
   return {{"vit.embeddings.",
            {},
            {{"cls_token", {1, 1, hidden}},
@@ -38,10 +38,11 @@ Layers vit(const ModelOptions& model) {
 Layers deepvit(const ModelOptions& model) {
   const std::int64_t hidden = model.hidden_size;
   Tensors begin{{"pos_embedding", {1, vit_tokens(model), hidden}}, {"cls_token", {1, 1, hidden}}};
-  add_affine(begin, "to_patch_embedding.1", hidden, model.channels * model.patch_size * model.patch_size);
+  add_affine(begin, "to_patch_embedding.1", hidden, model.channels * model.patch_size * model.patch_size)
+      .table = true;
   Tensors block;
   add_layer_norm(block, "0.fn.norm", hidden);
-  block.push_back({"0.fn.fn.to_qkv.weight", {3 * hidden, hidden}});
+  block.push_back({"0.fn.fn.to_qkv.weight", {3 * hidden, hidden}, {hidden, hidden, hidden}});
   // Re-attention: a matrix that mixes the attention maps across heads, and a norm over heads.
   block.push_back({"0.fn.fn.reattn_weights", {model.heads, model.heads}});
   add_layer_norm(block, "0.fn.fn.reattn_norm.1", model.heads);
@@ -51,7 +52,7 @@ Layers deepvit(const ModelOptions& model) {
   add_affine(block, "1.fn.fn.net.3", hidden, model.intermediate_size);
   Tensors head;
   add_layer_norm(head, "mlp_head.0", hidden);
-  add_affine(head, "mlp_head.1", model.classes, hidden);
+  add_affine(head, "mlp_head.1", model.classes, hidden).table = true;
   return {{"", {}, std::move(begin)},
           {"transformer.layers.", model.layers, std::move(block)},
           {"", {}, std::move(head)}};
@@ -69,7 +70,7 @@ Layers cnn(const ModelOptions& model) {
               {"conv2.weight", {kChannels2, kChannels1, kKernel, kKernel}},
               {"conv2.bias", {kChannels2}}};
   add_affine(all, "fc1", kHidden, kChannels2 * side * side);
-  add_affine(all, "fc2", model.classes, kHidden);
+  add_affine(all, "fc2", model.classes, kHidden).table = true;
   return {{"", {}, std::move(all)}};
 }
 

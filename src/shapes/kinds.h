@@ -20,8 +20,8 @@ using Layers = std::vector<LayerShapes>;
 /// Names and layouts of the nn.Module in the MNIST tutorials.
 [[nodiscard]] Layers cnn(const ModelOptions& model);
 
-/// `name`.weight [outputs, inputs] and `name`.bias.
-void add_affine(Tensors& to, const std::string& name, std::int64_t outputs, std::int64_t inputs);
+/// `name`.weight [outputs, inputs] and `name`.bias. Returns the weight, for notes beside its shape.
+TensorShape& add_affine(Tensors& to, const std::string& name, std::int64_t outputs, std::int64_t inputs);
 /// `name`.weight and `name`.bias of a LayerNorm.
 void add_layer_norm(Tensors& to, const std::string& name, std::int64_t width);
 

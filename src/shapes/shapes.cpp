@@ -10,9 +10,10 @@ namespace echelon {
 
 namespace shapes {
 
-void add_affine(Tensors& to, const std::string& name, std::int64_t outputs, std::int64_t inputs) {
+TensorShape& add_affine(Tensors& to, const std::string& name, std::int64_t outputs, std::int64_t inputs) {
   to.push_back({name + ".weight", {outputs, inputs}});
   to.push_back({name + ".bias", {outputs}});
+  return to[to.size() - 2];
 }
 
 void add_layer_norm(Tensors& to, const std::string& name, std::int64_t width) {
@@ -21,6 +22,11 @@ void add_layer_norm(Tensors& to, const std::string& name, std::int64_t width) {
 }
 
 }  // namespace shapes
+
+Dimensions matrix_rows(const TensorShape& tensor) {
+  if (tensor.table || tensor.dimensions.size() != 2) return {};
+  return tensor.stacked.empty() ? Dimensions{tensor.dimensions[0]} : tensor.stacked;
+}
 
 std::vector<LayerShapes> shapes_of(const ModelOptions& model) {
   switch (class_of(model.kind)) {
@@ -45,8 +51,10 @@ std::vector<TensorShape> tensors_of(const ModelOptions& model) {
   for (const LayerShapes& layer : shapes_of(model)) {
     for (std::int64_t i = 0; i < layer.repeats.value_or(1); ++i) {
       const std::string prefix = layer.repeats ? str(layer.prefix, i, '.') : layer.prefix;
-      for (const TensorShape& tensor : layer.tensors)
-        all.push_back({prefix + tensor.name, tensor.dimensions});
+      for (const TensorShape& tensor : layer.tensors) {
+        all.push_back(tensor);
+        all.back().name = prefix + tensor.name;
+      }
     }
   }
   return all;

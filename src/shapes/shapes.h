@@ -16,7 +16,13 @@ using Dimensions = std::vector<std::int64_t>;
 struct TensorShape {
   std::string name;
   Dimensions dimensions;
+  /// Rows of each matrix, if several are stacked: query, key and value, or gate and up.
+  Dimensions stacked = {};
+  bool table = false;  ///< an embedding or the output head: each row belongs to one token, patch or class
 };
+
+/// Rows of each matrix of inner linear layers in this tensor; none in a table, a vector or a convolution.
+[[nodiscard]] Dimensions matrix_rows(const TensorShape& tensor);
 
 /// The tensors of one layer, or of several equal layers in a row.
 struct LayerShapes {

@@ -7,7 +7,7 @@ namespace {
 
 void add_head(Layers& to, const ModelOptions& model) {
   if (!model.tie_embeddings)
-    to.push_back({"lm_head.", {}, {{"weight", {model.vocab_size, model.hidden_size}}}});
+    to.push_back({"lm_head.", {}, {{"weight", {model.vocab_size, model.hidden_size}, {}, true}}});
 }
 
 /// Sublayer `number` of a T5 block: attention and the norm of its input.
@@ -44,7 +44,7 @@ void add_t5_stack(Layers& to, const std::string& stack, std::int64_t blocks, boo
   to.push_back({stack + ".block.", blocks, std::move(block)});
   to.push_back({stack + ".block.0.layer.0.SelfAttention.relative_attention_bias.",
                 {},
-                {{"weight", {model.relative_buckets, model.heads}}}});
+                {{"weight", {model.relative_buckets, model.heads}, {}, true}}});
   to.push_back({stack + ".final_layer_norm.", {}, {{"weight", {model.hidden_size}}}});
 }
 
@@ -59,7 +59,8 @@ Layers llama(const ModelOptions& model) {
   Tensors block;
   if (family.block_norms != BlockNorms::kAfter) block.push_back({"input_layernorm.weight", {hidden}});
   if (family.fuses_products) {
-    block.push_back({"self_attn.qkv_proj.weight", {width + 2 * kv_width, hidden}});
+    block.push_back(
+        {"self_attn.qkv_proj.weight", {width + 2 * kv_width, hidden}, {width, kv_width, kv_width}});
   } else {
     block.push_back({"self_attn.q_proj.weight", {width, hidden}});
     block.push_back({"self_attn.k_proj.weight", {kv_width, hidden}});
@@ -80,7 +81,7 @@ Layers llama(const ModelOptions& model) {
   if (family.block_norms == BlockNorms::kAround)
     block.push_back({"pre_feedforward_layernorm.weight", {hidden}});
   if (family.fuses_products) {
-    block.push_back({"mlp.gate_up_proj.weight", {2 * inner, hidden}});
+    block.push_back({"mlp.gate_up_proj.weight", {2 * inner, hidden}, {inner, inner}});
   } else {
     block.push_back({"mlp.gate_proj.weight", {inner, hidden}});
     block.push_back({"mlp.up_proj.weight", {inner, hidden}});
@@ -88,7 +89,7 @@ Layers llama(const ModelOptions& model) {
   block.push_back({"mlp.down_proj.weight", {hidden, inner}});
   if (family.block_norms != BlockNorms::kBefore)
     block.push_back({"post_feedforward_layernorm.weight", {hidden}});
-  Layers all{{"model.embed_tokens.", {}, {{"weight", {model.vocab_size, hidden}}}},
+  Layers all{{"model.embed_tokens.", {}, {{"weight", {model.vocab_size, hidden}, {}, true}}},
              {"model.layers.", model.layers, std::move(block)},
              {"model.norm.", {}, {{"weight", {hidden}}}}};
   add_head(all, model);
@@ -99,7 +100,7 @@ Layers gpt2(const ModelOptions& model) {
   const std::int64_t hidden = model.hidden_size;
   Tensors block;
   add_layer_norm(block, "ln_1", hidden);
-  add_affine(block, "attn.c_attn", 3 * hidden, hidden);
+  add_affine(block, "attn.c_attn", 3 * hidden, hidden).stacked = {hidden, hidden, hidden};
   add_affine(block, "attn.c_proj", hidden, hidden);
   add_layer_norm(block, "ln_2", hidden);
   add_affine(block, "mlp.c_fc", model.intermediate_size, hidden);
@@ -108,7 +109,8 @@ Layers gpt2(const ModelOptions& model) {
   add_layer_norm(final_norm, "ln_f", hidden);
   Layers all{{"transformer.",
               {},
-              {{"wte.weight", {model.vocab_size, hidden}}, {"wpe.weight", {model.max_positions, hidden}}}},
+              {{"wte.weight", {model.vocab_size, hidden}, {}, true},
+               {"wpe.weight", {model.max_positions, hidden}, {}, true}}},
              {"transformer.h.", model.layers, std::move(block)},
              {"transformer.", {}, std::move(final_norm)}};
   add_head(all, model);
@@ -116,7 +118,7 @@ Layers gpt2(const ModelOptions& model) {
 }
 
 Layers t5(const ModelOptions& model) {
-  Layers all{{"shared.", {}, {{"weight", {model.vocab_size, model.hidden_size}}}}};
+  Layers all{{"shared.", {}, {{"weight", {model.vocab_size, model.hidden_size}, {}, true}}}};
   add_t5_stack(all, "encoder", model.layers, false, model);
   add_t5_stack(all, "decoder", decoder_layers(model), true, model);
   add_head(all, model);

@@ -45,6 +45,10 @@ void Parameter::freeze(const std::function<bool(const std::string&)>& chosen) {
   for (Part& part : parts_) part.frozen = part.frozen || chosen(part.name);
 }
 
+void Parameter::note_matrices(const std::function<std::vector<std::int64_t>(const std::string&)>& rows_of) {
+  for (Part& part : parts_) part.matrices = rows_of(part.name);
+}
+
 bool Parameter::trained() const {
   return std::any_of(parts_.begin(), parts_.end(), [](const Part& part) { return !part.frozen; });
 }
