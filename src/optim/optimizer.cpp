@@ -14,9 +14,13 @@ namespace echelon {
 
 namespace {
 
+/// A name that no other optimizer uses: the states in a checkpoint tell the optimizer that made it.
+constexpr const char* kMuonMomentum = "muon_momentum";
+
 std::unique_ptr<UpdateRule> make_rule(const OptimOptions& options) {
   switch (options.kind) {
     case OptimKind::kAdamW:
+    case OptimKind::kMuon:  // of what is no matrix
       break;
     case OptimKind::kAnyPrecisionAdamW:
       return std::make_unique<AnyPrecisionAdamW>(options);
@@ -43,13 +47,21 @@ Optimizer::Optimizer(std::unique_ptr<UpdateRule> rule, const OptimOptions& optio
                 str("optim.kind ", word_of(kind_), " needs fp32 weights, but precision.master is bf16; use ",
                     "optim.kind: anyprecision_adamw, or precision.master: fp32"));
   }
-  for (const UpdateRule::StateSpec& spec : rule_->states()) {
-    OptimizerState state{spec.name, {}};
-    for (const auto& unit : model.units())
-      state.slices.push_back(
-          HostMemory::zeros(unit->trained_numel(), unit->master().options().dtype(spec.dtype)));
+  const auto add = [&](const std::string& name, at::ScalarType type, bool of_muon) {
+    OptimizerState state{name, {}, [options, of_muon](const Parameter::Part& part) {
+                           return !part.frozen && is_of_muon(options, part) == of_muon;
+                         }};
+    for (const auto& unit : model.units()) {
+      const std::vector<SlicePiece> pieces = state.pieces(*unit);
+      const std::int64_t numel = pieces.empty() ? 0 : pieces.back().at + pieces.back().numel();
+      state.slices.push_back(HostMemory::zeros(numel, unit->master().options().dtype(type)));
+    }
     states_.push_back(std::move(state));
-  }
+  };
+  for (const UpdateRule::StateSpec& spec : rule_->states()) add(spec.name, spec.dtype, false);
+  if (kind_ != OptimKind::kMuon) return;
+  muon_ = std::make_unique<Muon>(options, model);
+  add(kMuonMomentum, at::kFloat, true);
 }
 
 void Optimizer::step(std::int64_t number, double lr, double gradient_factor) {
@@ -60,8 +72,8 @@ void Optimizer::step(std::int64_t number, double lr, double gradient_factor) {
       const Unit& unit = *model_->units()[range.unit];
       const auto view = [&](const at::Tensor& slice) { return slice.narrow(0, range.begin, range.numel()); };
       UpdateRange& views = ranges.emplace_back(UpdateRange{view(unit.master()), view(unit.gradient()), {}});
-      for (const OptimizerState& state : states_)
-        views.states.push_back(state.slices[range.unit].narrow(0, range.trained_at, range.numel()));
+      for (std::size_t s = 0; s < rule_->states().size(); ++s)
+        views.states.push_back(states_[s].slices[range.unit].narrow(0, range.trained_at, range.numel()));
     }
     rule_->update({.number = number,
                    .lr = lr * group.lr_factor,
@@ -69,14 +81,17 @@ void Optimizer::step(std::int64_t number, double lr, double gradient_factor) {
                    .gradient_factor = gradient_factor},
                   ranges);
   }
+  if (muon_) muon_->update(lr, gradient_factor, states_.back().slices);
 }
 
-std::int64_t state_bytes_per_parameter(const OptimOptions& options) {
-  std::int64_t bytes = options.ema_decay > 0 ? 4 : 0;
-  for (const UpdateRule::StateSpec& state : make_rule(options)->states()) {
-    bytes += static_cast<std::int64_t>(c10::elementSize(state.dtype));
-  }
-  return bytes;
+StateBytes state_bytes(const OptimOptions& options) {
+  const std::int64_t averaged = options.ema_decay > 0 ? 4 : 0;
+  std::int64_t of_rule = 0;
+  for (const UpdateRule::StateSpec& state : make_rule(options)->states())
+    of_rule += static_cast<std::int64_t>(c10::elementSize(state.dtype));
+  return [&options, averaged, of_rule](const Parameter::Part& part) {
+    return averaged + (is_of_muon(options, part) ? 4 : of_rule);
+  };
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimOptions& options, const ShardedModel& model) {

@@ -1,10 +1,12 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "optim/muon/muon.h"
 #include "optim/options.h"
 #include "optim/parameter_groups.h"
 #include "optim/update_rule.h"
@@ -15,22 +17,28 @@ namespace echelon {
 /// One kind of optimizer state.
 struct OptimizerState {
   std::string name;  ///< "exp_avg", "momentum_buffer", ...
-  /// One tensor per unit, [trained_numel], fp32 or bf16: what is frozen has no state. A restore writes to
-  /// them.
+  /// One tensor per unit, fp32 or bf16: the elements of pieces(). A restore writes to them.
   std::vector<at::Tensor> slices;
+  std::function<bool(const Parameter::Part&)> holds;  ///< false for what is frozen
+
+  /// This rank's pieces of what has this state, at their places in the unit's tensor.
+  [[nodiscard]] std::vector<SlicePiece> pieces(const Unit& unit) const {
+    return packed(unit.pieces(), holds);
+  }
 };
 
-/// Updates this rank's slices by applying an UpdateRule to the ranges of each parameter group. Never writes
-/// to the padding of a slice, nor to what is frozen. Local; not thread-safe.
+/// Updates this rank's slices by applying an UpdateRule to the ranges of each parameter group, and Muon to
+/// matrices. Never writes to the padding of a slice, nor to what is frozen. Not thread-safe.
 class Optimizer {
  public:
   /// `model` must outlive this object. Throws Error(kUsage) for a pattern of `no_decay` or `lr_factors` that
-  /// matches no parameter, and for weights of a type that the rule does not support.
+  /// matches no parameter, for weights of a type that the rule does not support, and for Muon without
+  /// matrices.
   Optimizer(std::unique_ptr<UpdateRule> rule, const OptimOptions& options, const ShardedModel& model);
 
   /// Update `number` (1-based, for bias correction) with gradients multiplied by `gradient_factor`. The
   /// contents of gradients are undefined afterwards. The caller must then call
-  /// ShardedModel::weights_changed().
+  /// ShardedModel::weights_changed(). Collective with Muon, else local.
   void step(std::int64_t number, double lr, double gradient_factor);
 
   [[nodiscard]] OptimKind kind() const { return kind_; }
@@ -42,11 +50,12 @@ class Optimizer {
   std::unique_ptr<UpdateRule> rule_;
   std::vector<ParameterGroup> groups_;
   const ShardedModel* model_;
-  std::vector<OptimizerState> states_;
+  std::vector<OptimizerState> states_;  ///< those of the rule, then Muon's
+  std::unique_ptr<Muon> muon_;          ///< null with other kinds
 };
 
-/// Bytes of optimizer state per parameter that is trained, including averaged weights.
-[[nodiscard]] std::int64_t state_bytes_per_parameter(const OptimOptions& options);
+/// Bytes of optimizer state, including averaged weights. `options` must outlive the function.
+[[nodiscard]] StateBytes state_bytes(const OptimOptions& options);
 
 /// The optimizer of recipe section `optim`.
 [[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(const OptimOptions& options,

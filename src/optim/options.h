@@ -17,10 +17,28 @@ enum class OptimKind : std::uint8_t {
   kAnyPrecisionAdamW,  ///< low-precision states, Kahan-compensated weights
   kSgd,
   kAdadelta,  ///< Zeiler
+  kMuon,      ///< Jordan: orthogonalized momentum of matrices
 };
 template <>
-inline constexpr std::array<std::string_view, 4> kWords<OptimKind>{"adamw", "anyprecision_adamw", "sgd",
-                                                                   "adadelta"};
+inline constexpr std::array<std::string_view, 5> kWords<OptimKind>{"adamw", "anyprecision_adamw", "sgd",
+                                                                   "adadelta", "muon"};
+
+/// The factor on the learning rate of a matrix [rows, columns].
+enum class MuonScale : std::uint8_t {
+  kMatchAdamW,  ///< 0.2 sqrt(max(rows, columns))
+  kSpectral,    ///< sqrt(max(1, rows / columns))
+};
+template <>
+inline constexpr std::array<std::string_view, 2> kWords<MuonScale>{"match_adamw", "spectral"};
+
+/// Recipe section `optim.muon`.
+struct MuonOptions {
+  double momentum = 0.95;
+  bool nesterov = true;
+  std::int64_t ns_steps = 5;  ///< Newton-Schulz iterations
+  MuonScale scale = MuonScale::kMatchAdamW;
+  std::vector<std::string> adamw;  ///< patterns of matrices that AdamW updates
+};
 
 /// Recipe section `optim`.
 struct OptimOptions {
@@ -36,6 +54,7 @@ struct OptimOptions {
   FloatType variance_dtype = FloatType::kBf16;      ///< anyprecision_adamw: second moment
   FloatType compensation_dtype = FloatType::kBf16;  ///< anyprecision_adamw: Kahan compensation
   bool kahan = true;                                ///< anyprecision_adamw
+  MuonOptions muon;                                 ///< muon
   std::vector<std::string> no_decay;                ///< patterns of parameters without weight decay
   PatternMap<double> lr_factors;                    ///< parameter pattern -> factor on the learning rate
   double ema_decay = 0.0;                           ///< decay of the averaged weights; 0: no average

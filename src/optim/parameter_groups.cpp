@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "optim/muon/matrices.h"
 
 namespace echelon {
 namespace {
@@ -41,16 +42,11 @@ void require_match(const std::string& key, const std::string& pattern,
                                 join(shown, ", "), " ('*' stands for any characters)", tied));
 }
 
-namespace {
-
-/// The group that a parameter belongs to, without ranges.
 ParameterGroup group_of(const OptimOptions& options, const std::string& name) {
   ParameterGroup group{.decays = !matches_any(options.no_decay, name)};
   if (const double* factor = last_match(options.lr_factors, name)) group.lr_factor = *factor;
   return group;
 }
-
-}  // namespace
 
 std::unique_ptr<Model> with_frozen(std::unique_ptr<Model> model, const OptimOptions& options) {
   std::vector<std::string> names;
@@ -75,12 +71,13 @@ void require_trained(const OptimOptions& options, const std::vector<std::string>
 std::vector<ParameterGroup> parameter_groups(const OptimOptions& options, const ShardedModel& model) {
   const std::vector<std::string> names = parameter_names(model);
   for (const std::string& pattern : options.no_decay) require_match("optim.no_decay", pattern, names);
+  for (const std::string& pattern : options.muon.adamw) require_match("optim.muon.adamw", pattern, names);
   for (const auto& [pattern, factor] : options.lr_factors) require_match("optim.lr_factors", pattern, names);
   std::vector<ParameterGroup> groups;
   for (std::size_t u = 0; u < model.units().size(); ++u) {
     std::int64_t trained_at = 0;
     for (const SlicePiece& piece : model.units()[u]->pieces()) {
-      if (piece.part->frozen) continue;
+      if (piece.part->frozen || is_of_muon(options, *piece.part)) continue;
       const ParameterGroup wanted = group_of(options, piece.part->name);
       auto group = std::find_if(groups.begin(), groups.end(), [&](const ParameterGroup& g) {
         return g.decays == wanted.decays && g.lr_factor == wanted.lr_factor;

@@ -14,7 +14,7 @@ struct SliceRange {
   std::size_t unit = 0;
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  std::int64_t trained_at = 0;  ///< offset of the first one among those of the slice that are not frozen
+  std::int64_t trained_at = 0;  ///< offset of the first one among those of the slice that are in any group
   [[nodiscard]] std::int64_t numel() const { return end - begin; }
 };
 
@@ -35,10 +35,13 @@ void require_match(const std::string& key, const std::string& pattern, const std
 /// Throws Error(kUsage) if it freezes all parameters of these names.
 void require_trained(const OptimOptions& options, const std::vector<std::string>& names);
 
+/// Returns the group that a parameter belongs to, without ranges.
+[[nodiscard]] ParameterGroup group_of(const OptimOptions& options, const std::string& name);
+
 /// Groups the parameters by `options.no_decay` and `options.lr_factors`, whose patterns match parameter
 /// names. Without patterns there is one group, with one range per unit. Groups without elements on this rank
-/// are omitted; padding and frozen parameters belong to no group. Throws Error(kUsage), on all ranks alike,
-/// for a pattern that matches no parameter of the model.
+/// are omitted; padding, frozen parameters and the matrices of Muon belong to no group. Throws Error(kUsage),
+/// on all ranks alike, for a pattern that matches no parameter of the model.
 [[nodiscard]] std::vector<ParameterGroup> parameter_groups(const OptimOptions& options,
                                                            const ShardedModel& model);
 

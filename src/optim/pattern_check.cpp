@@ -1,6 +1,7 @@
 #include "optim/pattern_check.h"
 
 #include "base/error.h"
+#include "optim/muon/matrices.h"
 #include "optim/parameter_groups.h"
 #include "shard/wrap.h"
 
@@ -53,11 +54,14 @@ std::vector<PatternFault> pattern_faults(const Model& model, const ShardOptions&
   demand("precision.overrides", patterns_of(precision.overrides), layers, faults);
   demand("activation_checkpointing.modules", activations.modules, layers, faults);
   demand("optim.no_decay", optim.no_decay, parameters, faults);
+  demand("optim.muon.adamw", optim.muon.adamw, parameters, faults);
   demand("optim.lr_factors", patterns_of(optim.lr_factors), parameters, faults);
   try {
     require_trained(optim, parameter_names(model, true));
+    require_matrices(optim, model.parameters());
   } catch (const Error& error) {
-    faults.push_back({"optim.lr_factors", error.what()});
+    const std::string text = error.what();
+    faults.push_back({text.substr(0, text.find_first_of(": ")), text});
   }
   return faults;
 }

@@ -3,15 +3,44 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "shapes/lora.h"
 
 namespace echelon::reference {
+namespace {
+
+/// Muon's update of each of the matrices, one below the other. Rounds to bf16 where torch.optim.Muon does.
+at::Tensor orthogonal(const at::Tensor& stack, const Dimensions& rows, const MuonOptions& muon) {
+  const auto rounded = [](const at::Tensor& values) { return values.to(at::kBFloat16).to(at::kDouble); };
+  std::vector<at::Tensor> parts;
+  for (const at::Tensor& part : stack.split_with_sizes(rows)) {
+    const auto height = static_cast<double>(part.size(0));
+    const auto width = static_cast<double>(part.size(1));
+    at::Tensor x = rounded(height > width ? part.t() : part);
+    x = rounded(x / rounded(at::linalg_vector_norm(x)).clamp_min(1e-7));
+    for (std::int64_t step = 0; step < muon.ns_steps; ++step) {
+      const at::Tensor gram = rounded(at::mm(x, x.t()));
+      const at::Tensor factor = rounded(-4.7750 * gram + 2.0315 * at::mm(gram, gram));
+      x = rounded(3.4445 * x + at::mm(factor, x));
+    }
+    const double scale = muon.scale == MuonScale::kSpectral ? std::sqrt(std::max(1.0, height / width))
+                                                            : 0.2 * std::sqrt(std::max(height, width));
+    parts.push_back(scale * (height > width ? x.t() : x));
+  }
+  return at::cat(parts);
+}
+
+}  // namespace
 
 Training::Training(Options options, Weights start) : options_(std::move(options)) {
   for (const auto& [name, weight] : start) weights_[name] = weight.to(at::kDouble);
+  for (const TensorShape& tensor : tensors_of(options_.model)) {
+    const Dimensions rows = matrix_rows(tensor);
+    if (!rows.empty() && !matches_any(options_.optim.muon.adamw, tensor.name)) matrices_[tensor.name] = rows;
+  }
   if (options_.optim.ema_decay == 0) return;
   for (const auto& [name, weight] : weights_) {
     if (trains(name)) averages_[name] = weight.clone();
@@ -98,6 +127,16 @@ void Training::update(const std::string& name, at::Tensor& weight, at::Tensor gr
   if (const double* factor = last_match(optim.lr_factors, name)) lr *= *factor;
   const double decay = matches_any(optim.no_decay, name) ? 0.0 : optim.weight_decay;
   switch (optim.kind) {
+    case OptimKind::kMuon:
+      if (const auto rows = matrices_.find(name); rows != matrices_.end()) {
+        const double mu = optim.muon.momentum;
+        at::Tensor& mean = state(name + "/momentum", weight);
+        mean = mu * mean + (1 - mu) * gradient;
+        if (optim.muon.nesterov) gradient = (1 - mu) * gradient + mu * mean;
+        weight = weight - lr * decay * weight - lr * orthogonal(gradient, rows->second, optim.muon);
+        return;
+      }
+      [[fallthrough]];
     case OptimKind::kAdamW:
     case OptimKind::kAnyPrecisionAdamW: {
       const auto [beta1, beta2] = optim.betas;

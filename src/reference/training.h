@@ -1,8 +1,11 @@
 #pragma once
+#include <map>
+#include <string>
 #include <vector>
 
 #include "optim/options.h"
 #include "reference/models.h"
+#include "shapes/shapes.h"
 #include "train/options.h"
 
 namespace echelon::reference {
@@ -51,6 +54,7 @@ class Training {
   Weights averages_;
   Weights largest_;
   Weights states_;
+  std::map<std::string, Dimensions> matrices_;  ///< of Muon: rows of each one stacked in a tensor
   std::int64_t steps_ = 0;
 };
 

@@ -38,14 +38,19 @@ std::string_view stays(Strategy::Weights weights) {
 }
 
 std::string line_of(const UnitPlan& unit, std::size_t count, const std::string& last, int shard_ranks,
-                    std::int64_t state_bytes) {
+                    const StateBytes& state_bytes) {
   const FlatLayout layout(unit.parameters, shard_ranks);
   const auto bytes = [](std::int64_t n) { return human_bytes(static_cast<std::uint64_t>(n)); };
   const auto width = static_cast<std::int64_t>(c10::elementSize(unit.compute));
   const std::int64_t trained = unit.trained_numel();
+  std::int64_t state = 0;
+  for (const Parameter* parameter : unit.parameters) {
+    for (const Parameter::Part& part : parameter->parts())
+      state += part.frozen ? 0 : part.numel() * state_bytes(part);
+  }
   const std::int64_t slice = layout.slice_numel() * static_cast<std::int64_t>(c10::elementSize(unit.master)) +
                              (trained == 0 ? 0 : layout.slice_numel() * 4) +
-                             (trained + shard_ranks - 1) / shard_ranks * state_bytes;
+                             (state + shard_ranks - 1) / shard_ranks;
   const std::string indent(2 * static_cast<std::size_t>(unit.depth), ' ');
   const std::string name = count > 1 ? str(unit.name, " to ", last, " (", count, " units)") : unit.name;
   return str(padded(str(indent, name), 58), " ", human_count(static_cast<std::uint64_t>(layout.numel())),
@@ -59,7 +64,7 @@ std::string line_of(const UnitPlan& unit, std::size_t count, const std::string& 
 }  // namespace
 
 std::vector<std::string> describe_units(const std::vector<UnitPlan>& units, int shard_ranks,
-                                        std::int64_t state_bytes) {
+                                        const StateBytes& state_bytes) {
   // Groups units of the same kind, size, type and lifetime, of which as much is trained; lines are in the
   // order of first appearance.
   std::vector<std::string> lines;

@@ -47,15 +47,20 @@ std::vector<SlicePiece> FlatLayout::pieces(int rank) const {
 }
 
 std::vector<SlicePiece> FlatLayout::trained_pieces(int rank) const {
-  std::vector<SlicePiece> trained;
+  return packed(pieces(rank), [](const Parameter::Part& part) { return !part.frozen; });
+}
+
+std::vector<SlicePiece> packed(const std::vector<SlicePiece>& pieces,
+                               const std::function<bool(const Parameter::Part&)>& chosen) {
+  std::vector<SlicePiece> picked;
   std::int64_t at = 0;
-  for (SlicePiece piece : pieces(rank)) {
-    if (piece.part->frozen) continue;
+  for (SlicePiece piece : pieces) {
+    if (!chosen(*piece.part)) continue;
     piece.at = at;
     at += piece.numel();
-    trained.push_back(piece);
+    picked.push_back(piece);
   }
-  return trained;
+  return picked;
 }
 
 }  // namespace echelon

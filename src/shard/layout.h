@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,11 @@ struct SlicePiece {
   std::int64_t at = 0;  ///< offset of the first one in the slice
   [[nodiscard]] std::int64_t numel() const { return end - begin; }
 };
+
+/// Returns the pieces of which `chosen` picks the tensor, one after another: their places in a buffer that
+/// holds only those.
+[[nodiscard]] std::vector<SlicePiece> packed(const std::vector<SlicePiece>& pieces,
+                                             const std::function<bool(const Parameter::Part&)>& chosen);
 
 /// Parameters one after another in a flat buffer of ranks * slice_numel() elements, padded at the end
 /// (FSDP1's FlatParameter). Rank r owns elements [r * slice_numel(), (r + 1) * slice_numel()). Slice borders
@@ -37,8 +43,7 @@ class FlatLayout {
 
   /// The pieces in the slice of `rank`, by rising offset; the rest of the slice is padding.
   [[nodiscard]] std::vector<SlicePiece> pieces(int rank) const;
-  /// Returns the pieces that are not frozen, one after another: their places in buffers that hold only
-  /// trained elements.
+  /// Returns packed() of those that are not frozen.
   [[nodiscard]] std::vector<SlicePiece> trained_pieces(int rank) const;
 
  private:

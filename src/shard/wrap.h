@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -45,10 +46,12 @@ struct UnitPlan {
 /// Throws Error(kUsage), which names `key`, if `pattern` matches no layer's name.
 void require_match(const std::string& key, const std::string& pattern, const std::vector<Layer*>& layers);
 
+/// Bytes of optimizer state per element of a tensor that is trained.
+using StateBytes = std::function<std::int64_t(const Parameter::Part& part)>;
+
 /// The units as text, one line each; units whose names differ only in numbers share a line. Shows the bytes
-/// of the gathered weights, and those kept per rank: weights, gradients, and `state_bytes` of optimizer state
-/// per parameter that is trained.
+/// of the gathered weights, and those kept per rank: weights, gradients and states of the optimizer.
 [[nodiscard]] std::vector<std::string> describe_units(const std::vector<UnitPlan>& units, int shard_ranks,
-                                                      std::int64_t state_bytes);
+                                                      const StateBytes& state_bytes);
 
 }  // namespace echelon

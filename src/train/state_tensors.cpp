@@ -29,16 +29,15 @@ struct Kept {
   std::string prefix;
   std::string suffix;
   std::vector<at::Tensor> slices;                  ///< one for each unit
-  bool of_frozen = false;                          ///< exists also for parameters that are frozen
+  std::function<bool(const Parameter::Part&)> of;  ///< the parameters for which it exists
   const checkpoint::BaseNote* left_out = nullptr;  ///< null: nothing is left out
 
   [[nodiscard]] bool holds(const Parameter::Part& part) const {
-    return (of_frozen || !part.frozen) &&
-           (left_out == nullptr || left_out->find(prefix + part.name + suffix) == nullptr);
+    return of(part) && (left_out == nullptr || left_out->find(prefix + part.name + suffix) == nullptr);
   }
   /// Returns the pieces of this tensor group in a unit's slice on this rank.
   [[nodiscard]] std::vector<SlicePiece> pieces(const Unit& unit) const {
-    std::vector<SlicePiece> held = of_frozen ? unit.pieces() : unit.trained_pieces();
+    std::vector<SlicePiece> held = packed(unit.pieces(), of);
     std::erase_if(held, [&](const SlicePiece& piece) { return !holds(*piece.part); });
     return held;
   }
@@ -50,10 +49,12 @@ struct Kept {
 std::vector<Kept> everything_kept(const TrainState& state) {
   std::vector<at::Tensor> masters;
   for (const auto& unit : state.model.units()) masters.push_back(unit->master());
-  std::vector<Kept> kept{{kModelPrefix, "", std::move(masters), true, state.base ? &*state.base : nullptr}};
+  const auto all = [](const Parameter::Part& /*part*/) { return true; };
+  const auto trained = [](const Parameter::Part& part) { return !part.frozen; };
+  std::vector<Kept> kept{{kModelPrefix, "", std::move(masters), all, state.base ? &*state.base : nullptr}};
   for (const OptimizerState& optim : state.optim.states())
-    kept.push_back({kOptim, "/" + optim.name, optim.slices});
-  if (state.ema != nullptr) kept.push_back({kEma, "", state.ema->slices()});
+    kept.push_back({kOptim, "/" + optim.name, optim.slices, optim.holds});
+  if (state.ema != nullptr) kept.push_back({kEma, "", state.ema->slices(), trained});
   return kept;
 }
 
@@ -79,6 +80,7 @@ std::string optimizer_of(const States& states) {
   std::string kind = low_precision ? "anyprecision_adamw" : "adamw";
   if (states.count("exp_avg") == 0) kind = "sgd";
   if (states.count("square_avg") != 0) kind = "adadelta";
+  if (states.count("muon_momentum") != 0) kind = "muon";
   return kind + " (" + (texts.empty() ? "no state" : join(texts, ", ")) + ")";
 }
 
@@ -183,6 +185,12 @@ std::string missing(const checkpoint::Reader& reader, const TrainState& state, c
   if (tensor.starts_with(kModelPrefix) || (!left_out && reader.find(weight) == nullptr))
     return str("is of a different model: it has no tensor '", tensor,
                "'; use the recipe it was made with, or another run.dir");
+  const std::string of_optimizer = kOptim + parameter + "/";
+  for (const TensorInfo& other : reader.tensors()) {
+    if (tensor.starts_with(kOptim) && other.name.starts_with(of_optimizer))
+      return str("was made with other optim.muon.adamw: it has '", other.name, "' and no '", tensor,
+                 "'; use the patterns it was made with, or another run.dir");
+  }
   return str("was made while parameter '", parameter, "' was frozen, and has no tensor '", tensor,
              "' to go on training it; give it factor 0 in optim.lr_factors, or start another run from these "
              "weights (checkpoint.init_from)");

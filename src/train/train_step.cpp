@@ -153,13 +153,13 @@ TrainStep::Result TrainStep::finish(double lr) {
                 .grad_norm = std::sqrt(sums_.squared_gradients) * factor,
                 .tokens = sums_.tokens,
                 .save_due = sums_.save_votes > 0,
-                .sent_bytes = sent_bytes() - sent_before_,
                 .unit_squares = std::move(unit_squares)};
   const bool finite = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
   if (finite)
     update_weights(lr, result.grad_norm, factor);
   else
     leave_out(result);
+  result.sent_bytes = sent_bytes() - sent_before_;
   state_.loss_scale.update(finite);
   ++state_.step;
   state_.position.next_sample += options_.train.global_batch_size;

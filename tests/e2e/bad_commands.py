@@ -53,6 +53,7 @@ class Tests(product.Case):
         """What training refuses when the model is there, the commands that only look refuse too."""
         lists = {"shard.wrap.exclude": ["shard.wrap.policy=size_based"], "shard.wrap.modules": ["shard.wrap.policy=modules"],
                  "activation_checkpointing.modules": ["activation_checkpointing.policy=full"], "optim.no_decay": [],
+                 "optim.muon.adamw": ["optim.kind=muon"],
                  "lora.modules": ["lora.rank=2"], "lora.also_train": ["lora.rank=2"]}
         maps = {"shard.reshard_overrides": "true", "precision.overrides": "fp32", "optim.lr_factors": "0.5"}
         reference = self.command(product.ECHELON, "validate", "--reference").out

@@ -238,7 +238,7 @@ class Tests(product.Case):
         self.names({"folder": "fault"}, "recipe", recipe, f"run.dir={locked}/run", says="Read-only")
 
     def test_what_a_recipe_keeps_is_what_plan_and_a_checkpoint_hold(self):
-        kinds = {"adamw": {}, "sgd": {"optim.momentum": 0.9}, "adadelta": {}, "anyprecision_adamw": {},
+        kinds = {"adamw": {}, "sgd": {"optim.momentum": 0.9}, "adadelta": {}, "anyprecision_adamw": {}, "muon": {},
                  "ema": {"optim.ema_decay": 0.9},
                  "frozen": {"optim.ema_decay": 0.9, "optim.lr_factors": {"model.embed_tokens.*": 0, "model.layers.[02].*": 0}}}
         sizes = {"model.hidden_size": 320, "model.layers": 4, "model.intermediate_size": 640, "train.steps": 1,

@@ -37,6 +37,7 @@ SHARE = {
     "offload": ("llama_smoke", 2, ["shard.offload=cpu", "optim.kind=sgd", "optim.momentum=0.9"]),
     "five passes": ("llama_smoke", 2, ["shard.strategy=shard_optimizer", FIVE_PASSES]),
     "anyprecision": ("llama_smoke", 2, ["optim.kind=anyprecision_adamw", "precision.preset=bf16_pure"]),
+    "muon": ("llama_smoke", 2, ["optim.kind=muon", "optim.lr_factors={\"*.o_proj.*\": 0}"]),
     "lora": ("lora_smoke", 2, ["precision.frozen=bf16"]),
     "gpt2, dropout": ("gpt_smoke", 2, ["model.dropout=0.1", NO_RECOMPUTATION]),
     "t5": ("t5_smoke", 2, ["shard.strategy=no_shard"]),

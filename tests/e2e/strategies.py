@@ -102,6 +102,17 @@ class Tests(product.Case):
         newest = int(self.checkpoints()[-1].name.split("-")[1].split(".")[0])
         self.assertTrue(result.err.rstrip().endswith(f"the newest checkpoint, of step {newest}, is intact"), result.err)
 
+    def test_muon_goes_on_with_other_ranks_and_strategies_but_not_as_another_optimizer(self):
+        muon = ["optim.kind=muon", "schedule.kind=constant", "schedule.warmup_steps=0", "schedule.min_lr=0"]
+        expected = self.run_of("alone", *muon, steps=6)
+        for steps, ranks, place in ((2, 2, []), (4, 3, ["shard.strategy=shard_optimizer"]),
+                                    (6, *reversed(STRATEGIES["hybrid_shard"]))):
+            self.train(self.recipe(), *muon, f"train.steps={steps}", *place, ranks=ranks)
+        self.assert_close(expected, self.losses("run", 6))
+        result = self.train("recipe.yaml", "train.steps=7", code=5)
+        self.assertIn("was trained with optim.kind muon (exp_avg fp32, exp_avg_sq fp32, muon_momentum fp32); this recipe "
+                      "has adamw", result.err)
+
     def test_clipping_by_value_bounds_the_update(self):
         # SGD without momentum: a step moves no weight by more than lr x the bound.
         sgd = ["optim.kind=sgd", "optim.lr=1", "optim.weight_decay=0", "schedule.kind=constant", "schedule.min_lr=0",

@@ -51,12 +51,13 @@ void describe_run(const Job& job, const Compute& compute, const ShardedModel& mo
   log::info(str("echelon ", ECHELON_VERSION, ": run ", recipe.run.name, ", ", info.size,
                 info.size == 1 ? " rank" : " ranks", " on ", info.num_nodes,
                 info.num_nodes == 1 ? " node" : " nodes", " (", info.launcher, "), ", describe(compute)));
-  const std::int64_t state_bytes = state_bytes_per_parameter(recipe.optim);
-  std::int64_t with_state = 0;     // on this rank
+  const StateBytes bytes_of = state_bytes(recipe.optim);
+  std::int64_t of_optimizer = 0;   // bytes on this rank
   std::int64_t with_gradient = 0;  // whole
   std::int64_t trained = 0;        // whole
   for (const auto& unit : model.units()) {
-    with_state += unit->trained_numel();
+    for (const SlicePiece& piece : unit->trained_pieces())
+      of_optimizer += piece.numel() * bytes_of(*piece.part);
     with_gradient += unit->trains() ? unit->layout().numel() : 0;
     trained += unit->plan().trained_numel();
   }
@@ -68,9 +69,9 @@ void describe_run(const Job& job, const Compute& compute, const ShardedModel& mo
                 " in ", model.units().size(), model.units().size() == 1 ? " unit; " : " units; ",
                 word_of(recipe.shard.strategy), " over ", model.groups().describe(), "; ",
                 precisions(model.precision()), "; ",
-                human_bytes(static_cast<std::uint64_t>(model.slice_bytes() + with_state * state_bytes)),
+                human_bytes(static_cast<std::uint64_t>(model.slice_bytes() + of_optimizer)),
                 " of weights, gradients and optimizer state per rank"));
-  for (const std::string& line : describe_units(model.plan(), model.groups().shard().size(), state_bytes)) {
+  for (const std::string& line : describe_units(model.plan(), model.groups().shard().size(), bytes_of)) {
     log::note("  " + line);
   }
   const std::int64_t passes = recipe.train.global_batch_size / (recipe.train.micro_batch_size * info.size);

@@ -12,7 +12,6 @@ namespace echelon::recipe {
 namespace {
 
 constexpr std::size_t kLongestShown = 60;
-
 constexpr std::uint16_t kStretched =
     any_of(RopeKind::kLinear, RopeKind::kDynamic, RopeKind::kLlama3, RopeKind::kYarn);
 
@@ -101,6 +100,11 @@ constexpr std::array kUses{
     Use{"optim.compensation_dtype", "optim.kind", any_of(OptimKind::kAnyPrecisionAdamW)},
     Use{"optim.compensation_dtype", "optim.kahan", any_of(true)},
     Use{"optim.kahan", "optim.kind", any_of(OptimKind::kAnyPrecisionAdamW)},
+    Use{"optim.muon.momentum", "optim.kind", any_of(OptimKind::kMuon)},
+    Use{"optim.muon.nesterov", "optim.kind", any_of(OptimKind::kMuon)},
+    Use{"optim.muon.ns_steps", "optim.kind", any_of(OptimKind::kMuon)},
+    Use{"optim.muon.scale", "optim.kind", any_of(OptimKind::kMuon)},
+    Use{"optim.muon.adamw", "optim.kind", any_of(OptimKind::kMuon)},
     Use{"schedule.step_size", "schedule.kind", any_of(ScheduleKind::kStep, ScheduleKind::kSequence)},
     Use{"schedule.step_epochs", "schedule.kind", any_of(ScheduleKind::kStep)},
     Use{"schedule.gamma", "schedule.kind", any_of(ScheduleKind::kStep, ScheduleKind::kSequence)},

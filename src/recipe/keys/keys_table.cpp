@@ -38,6 +38,7 @@ const std::vector<Section>& sections() {
       {"data.validation", "What it is measured on."},
       {"data.image", "How image files become the model's input."},
       {"optim", "The optimizer."},
+      {"optim.muon", "`optim.kind: muon`: how matrices move. [More](muon.md)."},
       {"schedule", "The learning rate by step."},
       {"train", "Device, length and batch of the run."},
       {"evaluation", "Questions that the model answers while it trains. [More](evaluation.md)."},

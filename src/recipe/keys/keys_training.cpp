@@ -11,20 +11,23 @@ Choices low_or_single() {
 std::vector<Key> common_optim_keys() {
   return {
       {ECHELON_KEY(optim.kind),
-       choices<OptimKind>({{OptimKind::kAdamW, "AdamW, decoupled weight decay (Loshchilov & Hutter)"},
-                           {OptimKind::kAnyPrecisionAdamW,
-                            "AdamW with states in low precision and Kahan-compensated weights"},
-                           {OptimKind::kSgd, "stochastic gradient descent with momentum"},
-                           {OptimKind::kAdadelta, "Adadelta (Zeiler)"}},
-                          {"adam", "adafactor", "lion", "muon"}),
+       choices<OptimKind>(
+           {{OptimKind::kAdamW, "AdamW, decoupled weight decay (Loshchilov & Hutter)"},
+            {OptimKind::kAnyPrecisionAdamW,
+             "AdamW with states in low precision and Kahan-compensated weights"},
+            {OptimKind::kSgd, "stochastic gradient descent with momentum"},
+            {OptimKind::kAdadelta, "Adadelta (Zeiler)"},
+            {OptimKind::kMuon, "Muon (Jordan): orthogonalized momentum of matrices; AdamW for all else"}},
+           {"adam", "adafactor", "lion"}),
        "", "Optimizer."},
       {ECHELON_KEY(optim.lr), NumberRange{0.0, 100.0, true, false}, "",
        "Peak learning rate; `schedule` scales it by step."},
       {ECHELON_KEY(optim.betas), kBelowOne, "",
-       "`adamw`, `anyprecision_adamw`: decay of the averages of gradient and squared gradient."},
+       "`adamw`, `anyprecision_adamw`, AdamW of `muon`: decay of the averages of gradient and squared "
+       "gradient."},
       {ECHELON_KEY(optim.eps), kAboveZeroToOne, "", "Added to the root of the second average."},
       {ECHELON_KEY(optim.weight_decay), NumberRange{0.0, 100.0}, "",
-       "Weight decay; that of AdamW is decoupled and multiplied by the learning rate."},
+       "Weight decay; that of AdamW and Muon is decoupled and multiplied by the learning rate."},
   };
 }
 
@@ -46,6 +49,25 @@ std::vector<Key> own_optim_keys() {
   };
 }
 
+std::vector<Key> muon_keys() {
+  return {
+      {ECHELON_KEY(optim.muon.momentum), kBelowOne, "",
+       "`muon`: decay of the average of the gradient that is orthogonalized."},
+      {ECHELON_KEY(optim.muon.nesterov), {}, "", "`muon`: Nesterov's momentum."},
+      {ECHELON_KEY(optim.muon.ns_steps), IntegerRange{1, 99}, "iterations",
+       "`muon`: Newton-Schulz iterations of a matrix."},
+      {ECHELON_KEY(optim.muon.scale),
+       choices<MuonScale>({{MuonScale::kMatchAdamW,
+                            "0.2 sqrt(max(rows, columns)): updates as large as AdamW's, so "
+                            "its learning rates and decay fit"},
+                           {MuonScale::kSpectral, "sqrt(max(1, rows / columns)), Jordan's"}}),
+       "", "`muon`: factor on the learning rate of a matrix."},
+      {ECHELON_KEY(optim.muon.adamw), Text::kPattern, "",
+       "`muon`: parameters that AdamW updates, beside embeddings, the output head and whatever is no "
+       "matrix."},
+  };
+}
+
 std::vector<Key> parameter_keys() {
   return {
       {ECHELON_KEY(optim.no_decay), Text::kPattern, "", "Parameters without weight decay."},
@@ -62,7 +84,7 @@ std::vector<Key> parameter_keys() {
 
 std::vector<Key> optim_keys() {
   std::vector<Key> all = common_optim_keys();
-  for (const std::vector<Key>& part : {own_optim_keys(), parameter_keys()}) {
+  for (const std::vector<Key>& part : {own_optim_keys(), muon_keys(), parameter_keys()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;

@@ -57,7 +57,7 @@ TEST(Ema, AveragesOnlyWhatIsTrained) {
         EXPECT_TRUE(at::allclose(values, expected.at(piece.part->name))) << piece.part->name;
         ++averaged;
       },
-      /*of_frozen=*/false);
+      test::trained);
   EXPECT_LT(averaged, expected.size());
   EXPECT_GT(averaged, 0U);
 }

@@ -17,6 +17,13 @@ const std::vector<OptimOptions> kEveryKind{
     {.kind = OptimKind::kSgd, .lr = 0.1, .momentum = 0.9, .nesterov = true},
     {.kind = OptimKind::kAdadelta, .lr = 1.0},
 };
+const OptimOptions kMuon{.kind = OptimKind::kMuon, .lr = 0.1};
+
+std::vector<OptimOptions> every_kind_and_muon() {
+  std::vector<OptimOptions> all = kEveryKind;
+  all.push_back(kMuon);
+  return all;
+}
 
 OptimOptions with_groups(OptimOptions options) {
   options.no_decay = {"*norm*"};
@@ -25,7 +32,7 @@ OptimOptions with_groups(OptimOptions options) {
 }
 
 TEST(Optimizer, StatesStartAsZerosOfWhatIsTrained) {
-  for (const OptimOptions& options : kEveryKind) {
+  for (const OptimOptions& options : every_kind_and_muon()) {
     const SmallModel small(1, 3);
     const auto optimizer = make_optimizer(options, small.model);
     EXPECT_EQ(optimizer->kind(), options.kind);
@@ -33,7 +40,11 @@ TEST(Optimizer, StatesStartAsZerosOfWhatIsTrained) {
     for (const OptimizerState& state : optimizer->states()) {
       ASSERT_EQ(state.slices.size(), small.model.units().size());
       for (std::size_t u = 0; u < state.slices.size(); ++u) {
-        EXPECT_EQ(state.slices[u].numel(), small.model.units()[u]->trained_numel());
+        std::int64_t held = 0;
+        for (const SlicePiece& piece : small.model.units()[u]->pieces())
+          held += state.holds(*piece.part) ? piece.numel() : 0;
+        EXPECT_EQ(state.slices[u].numel(), held);
+        EXPECT_TRUE(options.kind == OptimKind::kMuon || held == small.model.units()[u]->trained_numel());
         EXPECT_EQ(state.slices[u].count_nonzero().item<int>(), 0)
             << word_of(options.kind) << " " << state.name;
       }

@@ -139,9 +139,13 @@ TEST(Wrap, ReshardingIsDecidedByTheLastPatternThatMatches) {
   }
 }
 
+std::int64_t eight(const Parameter::Part& /*part*/) {
+  return 8;
+}
+
 TEST(Wrap, TheTreePrintsUnitsOfOneKindOnce) {
   const auto model = build_model(small(false), at::kFloat, at::kCPU);
-  const auto lines = describe_units(plan_units(*model, policy("transformer"), {}), 2, 8);
+  const auto lines = describe_units(plan_units(*model, policy("transformer"), {}), 2, eight);
   ASSERT_EQ(lines.size(), 3U);
   EXPECT_NE(lines[1].find("model.layers.0 to model.layers.1 (2 units)"), std::string::npos) << lines[1];
   EXPECT_NE(lines[1].find("496 parameters each"), std::string::npos) << lines[1];
@@ -154,7 +158,7 @@ TEST(Wrap, TheTreeTellsWhatIsFrozen) {
       return matches("model.layers.0.*", name) || matches("model.layers.1.*norm*", name);
     });
   }
-  const auto lines = describe_units(plan_units(*model, policy("transformer"), {}), 2, 8);
+  const auto lines = describe_units(plan_units(*model, policy("transformer"), {}), 2, eight);
   ASSERT_EQ(lines.size(), 4U);
   const auto is = [](const std::string& line, const std::string& end) { return line.ends_with(end); };
   EXPECT_TRUE(is(lines[1], "kept 1.0 KiB a rank, frozen")) << lines[1];

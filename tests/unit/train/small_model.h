@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/philox.h"
+#include "comm/local_communicator.h"
 #include "optim/parameter_groups.h"
 #include "shard/sharded_model.h"
 #include "unit/shard/alone.h"
@@ -21,29 +22,39 @@ inline ModelOptions small_options() {
           .max_positions = 8};
 }
 
-/// What rank `rank` of `size` holds of a small Llama.
+/// The parameters that slices have elements of.
+using Held = std::function<bool(const Parameter::Part&)>;
+inline bool everything(const Parameter::Part& /*part*/) {
+  return true;
+}
+inline bool trained(const Parameter::Part& part) {
+  return !part.frozen;
+}
+
+/// What rank `rank` of `size` holds of a small Llama. Ranks of several cannot communicate.
 struct SmallModel {
   explicit SmallModel(int rank = 0, int size = 1, const OptimOptions& options = {})
-      : comm(rank, size),
-        model(with_frozen(build_model(small_options(), at::kFloat, at::kCPU), options), comm, {}, 3,
+      : comm(size == 1 ? std::unique_ptr<Communicator>(std::make_unique<LocalCommunicator>())
+                       : std::make_unique<AloneOf>(rank, size)),
+        model(with_frozen(build_model(small_options(), at::kFloat, at::kCPU), options), *comm, {}, 3,
               at::kCPU) {}
 
-  /// f(piece, its elements of `slices[unit]`). Without `of_frozen` they are of what is trained only, as are
-  /// states of the optimizer.
+  /// f(piece, its elements of `slices[unit]`).
   void for_each_piece(const std::vector<at::Tensor>& slices,
                       const std::function<void(const SlicePiece&, at::Tensor)>& f,
-                      bool of_frozen = true) const {
+                      const Held& held = everything) const {
     for (std::size_t u = 0; u < model.units().size(); ++u) {
       const Unit& unit = *model.units()[u];
       if (slices[u].numel() == 0) continue;
-      for (const SlicePiece& piece : of_frozen ? unit.pieces() : unit.trained_pieces())
+      for (const SlicePiece& piece : packed(unit.pieces(), held))
         f(piece, slices[u].narrow(0, piece.at, piece.numel()));
     }
   }
 
   /// Values that depend on the tensor's name, the element and `purpose` only, so are the same however the
   /// model is cut up; padding becomes zero.
-  void fill(const std::vector<at::Tensor>& slices, const std::string& purpose, bool of_frozen = true) const {
+  void fill(const std::vector<at::Tensor>& slices, const std::string& purpose,
+            const Held& held = everything) const {
     for (at::Tensor slice : slices) slice.zero_();
     for_each_piece(
         slices,
@@ -52,7 +63,7 @@ struct SmallModel {
           for (std::int64_t i = 0; i < values.numel(); ++i)
             values[i] = normal_at(key, static_cast<std::uint64_t>(piece.begin + i));
         },
-        of_frozen);
+        held);
   }
 
   [[nodiscard]] std::vector<at::Tensor> masters() const {
@@ -66,7 +77,7 @@ struct SmallModel {
     return slices;
   }
 
-  AloneOf comm;
+  std::unique_ptr<Communicator> comm;
   ShardedModel model;
 };
 

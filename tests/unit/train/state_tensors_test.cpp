@@ -33,7 +33,11 @@ struct RankState {
 
   /// SmallModel::fill() of one of these purposes.
   void fill(const std::vector<at::Tensor>& slices, const std::string& purpose) const {
-    small.fill(slices, purpose, purpose == "weights");
+    test::Held held = purpose == "weights" ? test::everything : test::trained;
+    for (const OptimizerState& s : optim->states()) {
+      if (s.name == purpose) held = s.holds;
+    }
+    small.fill(slices, purpose, held);
   }
 
   SmallModel small;
@@ -74,6 +78,7 @@ const OptimOptions kAnyPrecision{.kind = OptimKind::kAnyPrecisionAdamW, .varianc
 const OptimOptions kSgd{.kind = OptimKind::kSgd};
 const OptimOptions kMomentum{.kind = OptimKind::kSgd, .momentum = 0.9};
 const OptimOptions kAdadelta{.kind = OptimKind::kAdadelta};
+const OptimOptions kMuon{.kind = OptimKind::kMuon, .muon = {.adamw = {"*.k_proj.*"}}};
 
 OptimOptions averaged(OptimOptions options) {
   options.ema_decay = 0.99;
@@ -86,8 +91,9 @@ OptimOptions frozen(OptimOptions options) {
 }
 
 TEST(StateTensors, EveryStateComesBackOnAnyNumberOfRanks) {
-  for (const OptimOptions& options : {kAdamW, averaged(kAdamW), kAnyPrecision, averaged(kAnyPrecision), kSgd,
-                                      averaged(kMomentum), kAdadelta, frozen(averaged(kAnyPrecision))}) {
+  for (const OptimOptions& options :
+       {kAdamW, averaged(kAdamW), kAnyPrecision, averaged(kAnyPrecision), kSgd, averaged(kMomentum),
+        kAdadelta, frozen(averaged(kAnyPrecision)), kMuon, frozen(averaged(kMuon))}) {
     for (const auto& [before, after] : {std::pair(3, 2), std::pair(2, 5), std::pair(4, 1)}) {
       const test::TempDir dir;
       save(dir.path() / "c", options, before);
@@ -143,6 +149,22 @@ TEST(StateTensors, WhatIsFrozenHasNothingButItsWeights) {
   EXPECT_EQ(kept("model.layers.0.self_attn.q_proj.weight"), 4U);
 }
 
+TEST(StateTensors, AMatrixOfMuonHasOneState) {
+  const test::TempDir dir;
+  save(dir.path() / "c", frozen(kMuon), 2);
+  const checkpoint::Reader reader(dir.path() / "c");
+  const auto states = [&](const std::string& parameter) {
+    std::string found;
+    for (const char* state : {"exp_avg", "exp_avg_sq", "muon_momentum"})
+      found += reader.find(str("optim/", parameter, "/", state)) != nullptr ? str(state, " ") : "";
+    return found;
+  };
+  EXPECT_EQ(states("model.layers.0.self_attn.q_proj.weight"), "muon_momentum ");
+  for (const char* name : {"model.layers.0.self_attn.k_proj.weight", "model.norm.weight", "lm_head.weight"})
+    EXPECT_EQ(states(name), "exp_avg exp_avg_sq ") << name;
+  EXPECT_EQ(states("model.layers.1.self_attn.q_proj.weight"), "") << "it is frozen";
+}
+
 TEST(StateTensors, FreezingGoesOnAndThawingSaysWhatIsMissing) {
   const test::TempDir dir;
   const OptimOptions all = averaged(kAdamW);
@@ -183,6 +205,16 @@ TEST(StateTensors, ACheckpointOfAnotherOptimizerSaysSo) {
        "was trained with optim.kind adamw (exp_avg fp32, exp_avg_sq fp32); this recipe has sgd (no state)"},
       {kAdadelta, kMomentum,
        "was trained with optim.kind adadelta (acc_delta fp32, square_avg fp32); this recipe has sgd"},
+      {kAdamW, kMuon,
+       "was trained with optim.kind adamw (exp_avg fp32, exp_avg_sq fp32); this recipe has muon (exp_avg "
+       "fp32, "
+       "exp_avg_sq fp32, muon_momentum fp32)"},
+      {kMuon, kMomentum, "was trained with optim.kind muon ("},
+      {kMuon,
+       {.kind = OptimKind::kMuon},
+       "was made with other optim.muon.adamw: it has 'optim/model.layers.0.self_attn.k_proj.weight/exp_avg' "
+       "and "
+       "no 'optim/model.layers.0.self_attn.k_proj.weight/muon_momentum'"},
       {kAnyPrecision, kAdamW,
        "was trained with optim.kind anyprecision_adamw (compensation bf16, exp_avg bf16, "},
       {kAnyPrecision,

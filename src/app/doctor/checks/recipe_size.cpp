@@ -19,7 +19,7 @@ double master_bytes(const PrecisionOptions& precision, double trained) {
          (1 - trained) * static_cast<double>(bytes_of(frozen));
 }
 
-/// Bytes per parameter of the optimizer state and the averaged weights.
+/// Bytes per parameter of the optimizer state and the averaged weights; those of Muon beside its matrices.
 std::uint64_t state_bytes(const OptimOptions& optim) {
   std::uint64_t bytes = optim.ema_decay > 0 ? 4 : 0;
   switch (optim.kind) {
@@ -27,6 +27,7 @@ std::uint64_t state_bytes(const OptimOptions& optim) {
       return bytes + (optim.momentum == 0.0 ? 0 : 4);
     case OptimKind::kAdamW:
     case OptimKind::kAdadelta:
+    case OptimKind::kMuon:
       return bytes + 8;  // two fp32 values per parameter
     case OptimKind::kAnyPrecisionAdamW:
       break;
@@ -35,17 +36,28 @@ std::uint64_t state_bytes(const OptimOptions& optim) {
   return bytes + (optim.kahan ? bytes_of(optim.compensation_dtype) : 0);
 }
 
-/// Share of the parameters that is not frozen.
-double trained_share(const Recipe& recipe) {
+/// Shares of the parameters.
+struct Shares {
+  double trained = 0;   ///< not frozen
+  double matrices = 0;  ///< of those that are not frozen: what Muon updates
+};
+
+Shares shares_of(const Recipe& recipe) {
+  const OptimOptions& optim = recipe.optim;
   double all = 0;
   double trained = 0;
+  double matrices = 0;
   for (const TensorShape& tensor : tensors_of(recipe.model, recipe.lora)) {
     double numel = 1;
     for (const std::int64_t size : tensor.dimensions) numel *= static_cast<double>(size);
     all += numel;
-    if (is_trained(recipe.lora, tensor.name) && !recipe.optim.freezes(tensor.name)) trained += numel;
+    if (!is_trained(recipe.lora, tensor.name) || optim.freezes(tensor.name)) continue;
+    trained += numel;
+    const bool of_muon = optim.kind == OptimKind::kMuon && !matrix_rows(tensor).empty() &&
+                         !matches_any(optim.muon.adamw, tensor.name);
+    if (of_muon) matrices += numel;
   }
-  return trained / all;
+  return {trained / all, trained == 0 ? 0 : matrices / trained};
 }
 
 }  // namespace
@@ -57,21 +69,22 @@ std::optional<RecipeSize> size_of(const Recipe& recipe, int ranks, int ranks_per
   const std::int64_t group =
       std::clamp<std::int64_t>(ranks_of_a_copy(recipe.shard, ranks, ranks_per_node), 1, ranks);
   const auto mine = static_cast<std::uint64_t>((*parameters + group - 1) / group);
-  const double trained = trained_share(recipe);
-  const auto of_trained = [trained](std::uint64_t bytes) {
-    return static_cast<std::uint64_t>(static_cast<double>(bytes) * trained);
+  const auto [trained, matrices] = shares_of(recipe);
+  const auto of_trained = [share = trained](std::uint64_t count, double bytes) {
+    return static_cast<std::uint64_t>(static_cast<double>(count) * bytes * share);
   };
-  constexpr std::uint64_t kGradient = 4;
+  constexpr double kGradient = 4;
+  constexpr double kSecondMoment = 4;  // that a matrix of Muon does not have
   const double master = master_bytes(recipe.precision, trained);
   const auto of_weights = [master](std::uint64_t count) {
     return static_cast<std::uint64_t>(static_cast<double>(count) * master);
   };
-  const std::uint64_t state = state_bytes(recipe.optim);
+  const double state = static_cast<double>(state_bytes(recipe.optim)) - matrices * kSecondMoment;
   const auto all = static_cast<std::uint64_t>(*parameters);
-  const std::uint64_t mine_saved = of_weights(mine) + of_trained(mine * state);
+  const std::uint64_t mine_saved = of_weights(mine) + of_trained(mine, state);
   return RecipeSize{.parameters = *parameters,
-                    .checkpoint_bytes = of_weights(all) + of_trained(all * state),
-                    .rank_bytes = mine_saved + of_trained(mine * kGradient),
+                    .checkpoint_bytes = of_weights(all) + of_trained(all, state),
+                    .rank_bytes = mine_saved + of_trained(mine, kGradient),
                     .staging_bytes = recipe.checkpoint.async ? mine_saved : 0};
 }
 

@@ -154,8 +154,7 @@ void describe(const Recipe& recipe, const TrainState& state, int ranks, forecast
   for (const auto& unit : model.units())
     result.largest_unit = std::max(result.largest_unit, unit->gathered_bytes());
   result.groups = model.groups().describe();
-  result.unit_tree =
-      describe_units(model.plan(), model.groups().shard().size(), state_bytes_per_parameter(recipe.optim));
+  result.unit_tree = describe_units(model.plan(), model.groups().shard().size(), state_bytes(recipe.optim));
   result.rank_checkpoint_bytes = static_cast<std::int64_t>(bytes_to_save(state));
   for (const checkpoint::TensorInfo& tensor : global_tensors(state)) {
     const std::int64_t elements =
