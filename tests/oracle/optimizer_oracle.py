@@ -20,17 +20,18 @@ STEPS = 20
 LIMIT = 1e-5
 # Where a state is bf16, a difference in a gradient's last bit now and then rounds it to another neighbor.
 LIMIT_BF16 = 1e-4
-# Muon's iterations are in bf16, and their last bits decide more where steps are large.
-LIMIT_MUON = 2e-3
-# Of a weight after one step from equal weights.
+# Muon's iterations are in bf16: where a gradient's last bit rounds an element to another neighbor, an update differs.
+LIMIT_MUON = 5e-4
+# Of a weight, after a step with equal gradients.
 LIMIT_MUON_STEP = 1e-6
 # Gradients of attention magnify what the weights differ by, and the first moment is made of them.
-STATE_LIMITS = {LIMIT: 5e-5, LIMIT_BF16: 1e-2, LIMIT_MUON: 2e-2}
+STATE_LIMITS = {LIMIT: 5e-5, LIMIT_BF16: 1e-2, LIMIT_MUON: 1e-2}
 BETAS = (0.9, 0.95)
 EPS = 1e-8
 DECAY = 0.1
 MIN_LR = 3e-4
 VOCABULARY = 199  # of tiny.yaml
+ADJUST = {"match_adamw": "match_rms_adamw", "spectral": "original"}  # scales of Muon as torch.optim names them
 
 # Parameters of several learning rates, some without weight decay.
 NO_DECAY = ["*norm*", "model.embed_tokens.*"]
@@ -59,14 +60,17 @@ def low_precision(first, second, compensation):
     return overrides, lambda groups, lr: AnyPrecisionAdamW(groups, lr, BETAS, EPS, DECAY, dtypes, kahan)
 
 
+def is_matrix(parameter):
+    """What Muon updates; embedding and head have as many rows as the vocabulary has tokens."""
+    return parameter.ndim == 2 and parameter.shape[0] != VOCABULARY
+
+
 def muon(momentum, nesterov, steps, scale):
     overrides = ["optim.kind=muon", f"optim.muon.momentum={momentum}", f"optim.muon.nesterov={str(nesterov).lower()}",
                  f"optim.muon.ns_steps={steps}", f"optim.muon.scale={scale}"]
     options = {"momentum": momentum, "nesterov": nesterov, "ns_steps": steps,
-               "adjust_lr_fn": {"match_adamw": "match_rms_adamw", "spectral": "original"}[scale]}
-    # Embedding and head have as many rows as the vocabulary has tokens.
-    return overrides, lambda groups, lr: MuonAdamW(groups, lr, lambda p: p.ndim == 2 and p.shape[0] != VOCABULARY,
-                                                   {"betas": BETAS, "eps": EPS}, options)
+               "adjust_lr_fn": ADJUST[scale]}
+    return overrides, lambda groups, lr: MuonAdamW(groups, lr, is_matrix, {"betas": BETAS, "eps": EPS}, options)
 
 
 # name: (overrides, optimizer of (groups, lr))
@@ -119,7 +123,7 @@ CASES = {
     "sgd_nesterov": ("sgd_nesterov", "warmup_stable_decay", 0.02, THREE_RATES, 0.5, None, 3, []),
     "adadelta": ("adadelta", "linear_warmup", 1.0, THREE_RATES, 0.5, None, 2, ["model.tie_embeddings=true"]),
     "muon": ("muon", "warmup_cosine", 1e-3, THREE_RATES, 0.5, 0.9, 3, []),
-    "muon_spectral": ("muon_spectral", "constant", 1e-3, {}, None, None, 2, ["model.tie_embeddings=true"]),
+    "muon_spectral": ("muon_spectral", "constant", 2e-3, {}, None, None, 2, ["model.tie_embeddings=true"]),
     "frozen_start": ("adamw", "warmup_cosine", 3e-3, FROZEN_START, 0.3, 0.9, 4, ["train.micro_batch_size=1"]),
     "frozen_tied": ("anyprecision_bf16", "constant", 1e-3, {"model.embed_tokens.*": 0, "*norm*": 0}, None, 0.8, 2,
                     ["model.tie_embeddings=true", "shard.strategy=shard_optimizer"]),
@@ -152,9 +156,9 @@ def groups_of(model, lr_factors):
 
 
 class Reference:
-    """The model after `steps` steps, its optimizer, averaged weights and [(loss, lr, gradient norm)] of each step."""
+    """The model after all steps, its optimizer, averaged weights and [(loss, lr, gradient norm)] of each step."""
 
-    def __init__(self, start, ids, case, steps=STEPS):
+    def __init__(self, start, ids, case):
         optimizer, schedule, peak, lr_factors, clip, average, _, _ = case
         self.model = LlamaForCausalLM(LlamaConfig.from_dict(start.config)).float()
         self.model.load_state_dict(start.tensors["weights"], strict=False)
@@ -164,7 +168,7 @@ class Reference:
         rate = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=peak)
         scheduler = SCHEDULES[schedule][1](rate, peak)
         self.history = []
-        for step in range(steps):
+        for step in range(STEPS):
             lr = rate.param_groups[0]["lr"]
             for group in self.optimizer.param_groups:
                 group["lr"] = lr * group["factor"]
@@ -223,28 +227,31 @@ def train_in_halves(args, run, overrides, ranks):
     return trained.train(args, run, overrides, 1 if ranks > 1 else 2)
 
 
-def start_of(args, folder, name):
-    """First weights and all samples of a case."""
-    overrides = overrides_of(CASES[name])
-    data = {"overrides": overrides, "first": 0, "rows": STEPS * BATCH}
-    outputs = dump.dump(args, folder, 1, [{"name": f"start-{name}", "mode": "weights", "overrides": overrides},
-                                          {"name": f"ids-{name}", "mode": "ids", **data}])
-    return dump.Dump(outputs[f"start-{name}"], 1, ("weights",)), dump.read_ids(outputs[f"ids-{name}"], SEQ_LEN + 1)
-
-
-def compare_one_step(args, folder, name):
-    """One step on one rank and on three: no weight is further from the reference than LIMIT_MUON_STEP."""
-    start, ids = start_of(args, folder, name)
-    reference = Reference(start, ids, CASES[name], 1)
-    for ranks in (1, 3):
-        run = folder / f"{name}-step-{ranks}"
-        trained.train(args, run, [*overrides_of(CASES[name]), "train.steps=1", "schedule.warmup_steps=0"], ranks)
-        output = trained.consolidate(args, run, "safetensors", folder / f"{name}-step-out-{ranks}")
-        weights = safetensors.torch.load_file(output / "model.safetensors")
-        apart = max((weights[parameter] - value.detach()).abs().max().item()
-                    for parameter, value in reference.model.named_parameters() if parameter in weights)
-        assert apart <= LIMIT_MUON_STEP, f"{name}: a step on {ranks} ranks is {apart:.1e} from torch.optim.Muon"
-        print(f"ok {name}: one step on {ranks} ranks, weights within {apart:.1e}", flush=True)
+def compare_one_step(args, folder, scale, ranks):
+    """One step of matrices against torch.optim.Muon with the same gradients. Without Nesterov's momentum, the first one
+    that is orthogonalized is the momentum that the checkpoint holds."""
+    name = f"muon-step-{scale}"
+    overrides, _ = muon(0.9, False, 5, scale)
+    overrides = [*overrides, "optim.lr=3e-3", "schedule.kind=constant", "train.steps=1"]
+    outputs = dump.dump(args, folder, 1, [{"name": f"start-{name}", "mode": "weights", "overrides": overrides}])
+    start = dump.Dump(outputs[f"start-{name}"], 1, ("weights",)).tensors["weights"]
+    trained.train(args, folder / name, overrides, ranks)
+    output = trained.consolidate(args, folder / name, "safetensors", folder / f"{name}-out", "--optimizer")
+    found = safetensors.torch.load_file(output / "model.safetensors")
+    states = safetensors.torch.load_file(output / "optimizer.safetensors")
+    apart, moved = 0, 0
+    for parameter, weight in start.items():
+        momentum = states.get(f"optim/{parameter}/muon_momentum")
+        assert (momentum is not None) == is_matrix(weight), parameter
+        if momentum is None:
+            continue
+        right = weight.detach().clone().reshape(momentum.shape).requires_grad_()
+        right.grad = momentum
+        torch.optim.Muon([right], 3e-3, DECAY, 0.0, False, adjust_lr_fn=ADJUST[scale]).step()
+        apart = max(apart, (found[parameter] - right.detach()).abs().max().item())
+        moved = max(moved, (found[parameter] - weight.reshape(momentum.shape)).abs().max().item())
+    assert apart <= LIMIT_MUON_STEP < moved / 100, f"{name}: a step of {moved:.1e} on {ranks} ranks is {apart:.1e} off"
+    print(f"ok {name}: on {ranks} ranks matrices moved by {moved:.1e}, within {apart:.1e} of torch.optim.Muon", flush=True)
 
 
 def compare(args, folder, name):
@@ -253,8 +260,11 @@ def compare(args, folder, name):
     limit = {"anyprecision_bf16": LIMIT_BF16, "anyprecision_mixed": LIMIT_BF16, "muon": LIMIT_MUON,
              "muon_spectral": LIMIT_MUON}.get(case[0], LIMIT)
     overrides = overrides_of(case)
-    start, ids = start_of(args, folder, name)
-    reference = Reference(start, ids, case)
+    data = {"overrides": overrides, "first": 0, "rows": STEPS * BATCH}
+    outputs = dump.dump(args, folder, 1, [{"name": f"start-{name}", "mode": "weights", "overrides": overrides},
+                                          {"name": f"ids-{name}", "mode": "ids", **data}])
+    start = dump.Dump(outputs[f"start-{name}"], 1, ("weights",))
+    reference = Reference(start, dump.read_ids(outputs[f"ids-{name}"], SEQ_LEN + 1), case)
     if clip:
         clipped = sum(norm > clip for _, _, norm in reference.history)
         assert clipped >= STEPS / 2, "clipping hardly happens: lower its limit"
@@ -270,7 +280,7 @@ def compare(args, folder, name):
     worst, error = compare_tensors(name, weights, expected)
     assert error <= limit, f"{name}: after {STEPS} steps {worst} differs by {error:.1e}"
     moved = dump.relative_error(start.tensors["weights"][worst], expected[worst].detach())
-    assert moved > 100 * limit, f"the weights hardly moved ({moved:.1e}): nothing was compared"
+    assert moved > 40 * limit, f"the weights hardly moved ({moved:.1e}): nothing was compared"
     for parameter, value in expected.items():
         frozen = not value.requires_grad
         assert not frozen or torch.equal(weights[parameter], start.tensors["weights"][parameter]), f"{name}: {parameter} moved"
@@ -287,6 +297,7 @@ if __name__ == "__main__":
     arguments = dump.arguments()
     torch.set_num_threads(1)  # small tensors: more threads only wait for each other
     with dump.Folder() as temporary:
-        compare_one_step(arguments, temporary, "muon_spectral")
+        compare_one_step(arguments, temporary, "spectral", 3)
+        compare_one_step(arguments, temporary, "match_adamw", 2)
         for case_name in CASES:
             compare(arguments, temporary, case_name)

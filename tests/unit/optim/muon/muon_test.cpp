@@ -34,7 +34,7 @@ at::Tensor expected(at::Tensor weight, const std::vector<at::Tensor>& gradients,
   for (const at::Tensor& gradient : gradients) {
     mean = at::lerp(mean, gradient, 1 - mu);
     const at::Tensor used = options.muon.nesterov ? at::lerp(gradient, mean, mu) : mean;
-    const at::Tensor update = newton_schulz(used.to(at::kBFloat16), options.muon.ns_steps);
+    const at::Tensor update = newton_schulz(used.to(at::kBFloat16), options.muon.ns_steps).to(at::kFloat);
     weight = weight * (1 - lr * decay) - lr * scale * update;
   }
   return weight;
