@@ -54,7 +54,7 @@ Shares shares_of(const Recipe& recipe) {
     if (!is_trained(recipe.lora, tensor.name) || optim.freezes(tensor.name)) continue;
     trained += numel;
     const bool of_muon = optim.kind == OptimKind::kMuon && !matrix_rows(tensor).empty() &&
-                         !matches_any(optim.muon.adamw, tensor.name);
+                         !is_adapter(tensor.name) && !matches_any(optim.muon.adamw, tensor.name);
     if (of_muon) matrices += numel;
   }
   return {trained / all, trained == 0 ? 0 : matrices / trained};
