@@ -104,7 +104,7 @@ metrics::LineCounts to_tensorboard(const stdfs::path& source, const std::string&
   std::optional<metrics::EventFile> events;
   const metrics::LineCounts counts = metrics::for_each_line(source, [&](const metrics::Line& line) {
     if (!events) {
-      fs::make_directories(folder, Code::kEnvironment);
+      fs::make_directories(folder, Code::kUsage);
       events.emplace(folder, utc_now_s(), 0);  // in place of what the folder has of this run
     }
     events->append(line);
@@ -151,7 +151,10 @@ template <class Run>
 metrics::LineCounts to_tracker(const stdfs::path& source, const stdfs::path& folder) {
   std::optional<Run> run;
   const metrics::LineCounts counts = metrics::for_each_line(source, [&](const metrics::Line& line) {
-    if (!run) run.emplace(folder, tracked_run(source, line.time_s), line.time_s);
+    if (!run) {
+      fs::make_directories(folder, Code::kUsage);
+      run.emplace(folder, tracked_run(source, line.time_s), line.time_s);
+    }
     run->append(line);
   });
   if (run) std::cout << run->finish().string() << '\n';

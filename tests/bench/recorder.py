@@ -166,7 +166,10 @@ class Bench:
     def scratch(self):
         """A folder on the disk of the build."""
         with tempfile.TemporaryDirectory(dir=self.path.parent, prefix="scratch-", ignore_cleanup_errors=True) as folder:
-            yield pathlib.Path(folder)
+            try:
+                yield pathlib.Path(folder)
+            finally:
+                self.reap()  # ranks whose launcher was killed still write there
 
     def text(self, command, environment=None):
         """A command as it can be repeated; $SCRATCH is a folder of its own."""

@@ -165,7 +165,8 @@ class Tests(product.Case):
         self.usage("metrics", "foreign")
         (self.folder / "foreign" / "metrics.jsonl").write_text('{"step": 1, "loss": 2}\nno\n')
         self.usage("metrics", "foreign", "--to", "csv", "-o", "empty")
-        self.usage("metrics", "foreign", "--to", "tensorboard", "-o", "foreign/metrics.jsonl")
+        for to in ("tensorboard", "wandb", "mlflow"):
+            self.usage("metrics", "foreign", "--to", to, "-o", "foreign/metrics.jsonl")
         result = self.command(product.ECHELON, "metrics", "foreign", "--to", "csv")
         self.assertEqual("step,loss\n1,2\n", result.out)
         self.assertIn("1 lines of 'foreign/metrics.jsonl' are no metrics and were left out", result.err)
