@@ -90,7 +90,7 @@ EventFile::EventFile(const std::filesystem::path& folder, double time_s,
 void EventFile::append(const Line& line) {
   std::string values;
   for (const Value& value : line.values) {
-    if (value.tag == "step" || value.tag == "time") continue;
+    if (value.is_when()) continue;
     values += bytes_field(summary::kValue, bytes_field(summary::kValueTag, value.tag) +
                                                key(summary::kValueNumber, kFixed32) +
                                                little_endian(static_cast<float>(value.value)));

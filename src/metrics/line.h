@@ -13,6 +13,8 @@ namespace echelon::metrics {
 struct Value {
   std::string tag;
   double value = 0;
+  /// Returns whether it says when the line was written: trackers have places of their own for that.
+  [[nodiscard]] bool is_when() const { return tag == "step" || tag == "time"; }
 };
 
 /// One line of metrics.jsonl: its finite numbers. Everything else in it is left out.

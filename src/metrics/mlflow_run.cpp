@@ -82,7 +82,7 @@ void MlflowRun::Metric::flush() {
 void MlflowRun::append(const Line& line) {
   last_s_ = std::max(last_s_, line.time_s);
   for (const Value& value : line.values) {
-    if (value.tag == "step" || value.tag == "time") continue;
+    if (value.is_when()) continue;
     if (!is_name(value.tag)) {
       ++left_out_;
       continue;

@@ -93,7 +93,7 @@ WandbRun::WandbRun(const std::filesystem::path& folder, const TrackedRun& run, d
 void WandbRun::append(const Line& line) {
   std::string history;
   for (const Value& value : line.values) {
-    if (value.tag == "step" || value.tag == "time") continue;
+    if (value.is_when()) continue;
     std::string& text = newest_[value.tag];
     text = number_text(value.value);
     history += item(value.tag, text);
