@@ -35,27 +35,20 @@ auto timed(Function real, Function recording, const Arguments&... arguments) {
   }
 }
 
-/// The part of `all` that is a K: a Table, or all.
-template <class K>
-const K& part_of(const Tables& all) {
-  if constexpr (std::is_same_v<K, Tables>)
-    return all;
-  else if constexpr (std::is_same_v<K, Table<float>>)
-    return all.f32;
-  else if constexpr (std::is_same_v<K, Table<Bf16>>)
-    return all.bf16;
-  else
-    return all.fp16;
-}
-
 /// Member `M` of a Table or of Tables, timed.
 template <auto M>
 struct Timed;
-template <class K, class R, class... A, R (*K::*M)(A...)>
+template <class T, class R, class... A, R (*Table<T>::*M)(A...)>
 struct Timed<M> {
   static R call(A... arguments) {
-    return timed(part_of<K>(kernels::processor_tables()).*M, part_of<K>(recording_kernels()).*M,
-                 arguments...);
+    return timed(kernels::table_of<T>(kernels::processor_tables()).*M,
+                 kernels::table_of<T>(recording_kernels()).*M, arguments...);
+  }
+};
+template <class R, class... A, R (*Tables::*M)(A...)>
+struct Timed<M> {
+  static R call(A... arguments) {
+    return timed(kernels::processor_tables().*M, recording_kernels().*M, arguments...);
   }
 };
 

@@ -164,7 +164,7 @@ PrepareReport prepare(const PrepareOptions& given, const ProgressCallback& progr
                                    *Tokenizer::load(options.tokenizer));
   const PrepareManifest manifest(options, files, chat_source ? chat_source->identity(options.chat) : nullptr);
   if (auto finished = manifest.find_finished()) {
-    // Of a run that was killed when all was published.
+    // A run that was killed when all was published leaves it.
     if (std::error_code none; std::filesystem::exists(PartialOutput::folder_in(options.output), none))
       PartialOutput(options, manifest.identity(), [](const PrepareProgress&) {}).remove();
     return *finished;
