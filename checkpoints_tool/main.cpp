@@ -8,6 +8,8 @@
 #include "base/foreign_text.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
+#include "base/terminal/completion.h"
+#include "base/terminal/manual_page.h"
 #include "base/terminal/standard_output.h"
 #include "base/terminal/status_line.h"
 #include "checkpoint/format/names.h"
@@ -255,9 +257,14 @@ int run(int argc, char** argv) {
   add_reshard(app);
   add_prune(app);
   add_gc(app);
+  add_completion(app);
+  add_manual(app);
   read_numbers_strictly(app);
+  const std::vector<std::string> words{argv + 1, argv + argc};
+  if (!words.empty() && words[0] == "complete")
+    return print_completion(app, words, [](auto&&...) { return std::vector<Candidate>(); });
   try {
-    check_commands(app, {argv + 1, argv + argc});
+    check_commands(app, words);
     app.parse(argc, argv);
     return exit_code;
   } catch (const CLI::ParseError& e) {

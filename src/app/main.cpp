@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "app/argument_values.h"
 #include "app/command_hints.h"
 #include "app/commands.h"
 #include "app/engine/engine.h"
@@ -14,6 +15,8 @@
 #include "app/report_error.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
+#include "base/terminal/completion.h"
+#include "base/terminal/manual_page.h"
 #include "base/terminal/standard_output.h"
 
 namespace {
@@ -54,10 +57,15 @@ int run(int argc, char** argv) {
   echelon::app::add_evaluate(app, status);
   echelon::app::add_report(app, status);
   echelon::app::add_watch(app, status);
+  echelon::app::add_runs(app, status);
   echelon::app::add_metrics(app, status);
   echelon::app::add_doctor(app, status);
+  echelon::add_completion(app);
+  echelon::add_manual(app);
   echelon::read_numbers_strictly(app);
   const std::vector<std::string> words{argv + 1, argv + argc};
+  if (!words.empty() && words[0] == "complete")
+    return echelon::print_completion(app, words, echelon::app::argument_values);
   const std::string hint = echelon::app::hint_for(words);
   if (hint.starts_with("'echelon-ckpt "))
     throw echelon::Error(Code::kUsage, str("no command '", words[0], "'; ", hint));

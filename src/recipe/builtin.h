@@ -18,6 +18,9 @@ struct BuiltinRecipe {
 /// Looks a recipe up by name, with or without the suffix .yaml. Returns null if there is none.
 [[nodiscard]] const BuiltinRecipe* find_builtin(std::string_view name);
 
+/// What the recipe is for: its first comment line, without '#'.
+[[nodiscard]] std::string summary(const BuiltinRecipe& recipe);
+
 /// The built-in name most similar to `name`, or "" if none is similar enough.
 [[nodiscard]] std::string nearest_builtin(const std::string& name);
 

@@ -12,6 +12,12 @@ const BuiltinRecipe* find_builtin(std::string_view name) {
   return nullptr;
 }
 
+std::string summary(const BuiltinRecipe& recipe) {
+  const std::string_view line = recipe.text.substr(0, recipe.text.find('\n'));
+  const std::size_t start = line.find_first_not_of("# ");
+  return line.starts_with('#') && start != line.npos ? std::string(line.substr(start)) : "";
+}
+
 std::string nearest_builtin(const std::string& name) {
   std::vector<std::string> names;
   for (const BuiltinRecipe& recipe : builtin_recipes()) names.emplace_back(recipe.name);

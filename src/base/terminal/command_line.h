@@ -42,6 +42,14 @@ CLI::Option* add_bytes(CLI::App& command, const std::string& name, double& bytes
 /// Numbers above 0.
 [[nodiscard]] CLI::Validator above_zero();
 
+/// Returns the commands of a program or of a command, in the order of its help.
+[[nodiscard]] std::vector<const CLI::App*> commands_of(const CLI::App& app);
+
+/// Returns whether a word behind the option's name, or in its place, is its value; false: a flag.
+[[nodiscard]] inline bool takes_value(const CLI::Option& option) {
+  return option.get_items_expected_max() > 0;
+}
+
 /// `words`: the command line behind the program's name. Throws Error(kUsage) when they name no command of
 /// `app`, or one that has commands of its own and none of them; it tells the nearest, or all. Words that
 /// begin with '-' are left to CLI11.

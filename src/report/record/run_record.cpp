@@ -31,6 +31,11 @@ bool is_folder(const fs::Path& path) {
   return fs::disk().lstat((path / ".").c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+bool has_entry(const fs::Path& path) {
+  struct stat info {};
+  return fs::disk().lstat(path.c_str(), &info) == 0;
+}
+
 Start start_of(const nlohmann::json& json) {
   const auto count = [&](const char* name) {
     constexpr double kMost = 1e15;
@@ -197,16 +202,18 @@ std::string RunRecord::recipe_value(std::string_view key) const {
   return found == recipe.end() ? "" : found->value;
 }
 
+bool holds_run(const fs::Path& folder) {
+  return has_entry(folder / "metrics.jsonl") || has_entry(folder / "goodput.json") ||
+         has_entry(folder / "logs/rank-0.log");
+}
+
 RunReader::RunReader(const fs::Path& folder) : folder_(folder), metrics_(folder / "metrics.jsonl") {
   if (!is_folder(folder)) {
     throw Error(Code::kUsage, str("'", folder.string(),
                                   "' is not a folder; name a run's folder (run.dir), such as runs/smoke"));
   }
-  const bool any = std::any_of(kFiles.begin(), kFiles.end(), [&](const char* file) {
-    struct stat info {};
-    return fs::disk().lstat((folder / file).c_str(), &info) == 0;
-  });
-  if (!any) {
+  if (std::none_of(kFiles.begin(), kFiles.end(),
+                   [&](const char* file) { return has_entry(folder / file); })) {
     throw Error(Code::kUsage, str("'", folder.string(),
                                   "' is no run folder: it has neither metrics.jsonl nor goodput.json nor "
                                   "recipe.yaml; name the run.dir of a recipe"));

@@ -65,6 +65,9 @@ struct RunRecord {
   [[nodiscard]] std::string recipe_value(std::string_view key) const;
 };
 
+/// Returns whether `folder` has a file that only runs write; a recipe.yaml alone is also in checkpoints.
+[[nodiscard]] bool holds_run(const fs::Path& folder);
+
 /// Reads a run folder again and again while the run goes on; of metrics.jsonl only what is new.
 class RunReader {
  public:
