@@ -12,6 +12,7 @@ void add_evaluate(CLI::App& app, int& status);
 void add_report(CLI::App& app, int& status);
 void add_watch(CLI::App& app, int& status);
 void add_runs(CLI::App& app, int& status);
+void add_init(CLI::App& app, int& status);
 void add_validate(CLI::App& app, int& status);
 void add_plan(CLI::App& app, int& status);
 void add_prove(CLI::App& app, int& status);

@@ -52,6 +52,7 @@ int run(int argc, char** argv) {
   echelon::app::add_submit(app, status);
   echelon::app::add_supervise(app, status);
   echelon::app::add_recipes(app, status);
+  echelon::app::add_init(app, status);
   echelon::app::add_prepare(app, status);
   echelon::app::add_sample(app, status);
   echelon::app::add_evaluate(app, status);

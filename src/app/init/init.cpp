@@ -1,0 +1,235 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include "app/commands.h"
+#include "app/doctor/machine/machine.h"
+#include "app/init/draft.h"
+#include "app/plan/fit.h"
+#include "app/plan/planner.h"
+#include "base/error.h"
+#include "base/files/new_file.h"
+#include "base/number.h"
+#include "base/str.h"
+#include "base/terminal/command_line.h"
+#include "data/tokens/token_file.h"
+#include "forecast/profile.h"
+#include "recipe/model_presets.h"
+#include "recipe/parse.h"
+
+namespace echelon::app {
+namespace {
+
+struct InitArguments {
+  std::string output;
+  std::string goal;
+  std::string model;
+  std::string data;
+  std::string machines;
+  std::string steps;
+};
+
+LoadedRecipe parse(const std::string& name, const std::string& text,
+                   const std::vector<std::string>& overrides = {}) {
+  return recipe::parse_recipe_text(name, text, overrides,
+                                   [](const std::filesystem::path&) { return std::string(); });
+}
+
+/// Presets of language models that read one text, which token files train.
+std::vector<std::string> presets() {
+  std::vector<std::string> names;
+  for (const recipe::ModelPreset& preset : recipe::model_presets())
+    if (!takes_images(preset.model.kind) && !takes_pairs(preset.model.kind)) names.push_back(preset.name);
+  return names;
+}
+
+/// "2 x 8 h100", "2x8 h100", "1 x 2 cpu".
+Machines read_machines(const std::string& text) {
+  std::istringstream in(text);
+  Machines machines;
+  char times = 0;
+  in >> machines.nodes >> times >> machines.ranks_per_node >> machines.device;
+  if (!in || times != 'x' || machines.nodes < 1 || machines.ranks_per_node < 1 || machines.nodes > 100'000 ||
+      machines.ranks_per_node > 1024)
+    throw Error(Code::kUsage, str('\'', printable(text),
+                                  "'; expected NODES x RANKS DEVICE, such as 2 x 8 h100, or 1 x 2 cpu"));
+  if (machines.device != "cpu") machines.device = forecast::find_device(machines.device).name;
+  return machines;
+}
+
+/// A question: its option, what is asked, and what takes the answer, which throws Error(kUsage) if it cannot.
+struct Question {
+  const char* option;
+  std::string text;
+  std::string standard;  ///< the answer if none is given; empty: there is none
+  std::function<void(const std::string&)> take;
+};
+
+/// Takes `given`, else asks until an answer is taken. Where nobody sits at a terminal, the first bad answer
+/// is the last.
+void ask(const Question& question, const std::string& given) {
+  const auto take = [&question](const std::string& answer) {
+    try {
+      question.take(answer);
+    } catch (const Error& error) {
+      throw Error(error.code(), str(question.option, ": ", error.what()));
+    }
+  };
+  if (!given.empty()) return take(given);
+  while (true) {
+    std::cerr << question.text << (question.standard.empty() ? "" : str(" [", question.standard, "]")) << ": "
+              << std::flush;
+    std::string answer;
+    if (!std::getline(std::cin, answer)) {
+      std::cerr << '\n';
+      throw Error(Code::kUsage,
+                  str("init: no answer; expected one on standard input, or the option ", question.option));
+    }
+    if (answer.empty()) answer = question.standard;
+    try {
+      return take(answer);
+    } catch (const Error& error) {
+      if (isatty(STDIN_FILENO) == 0) throw;
+      std::cerr << error.what() << '\n';
+    }
+  }
+}
+
+void take_model(Answers& answers, Circumstances& circumstances, const std::string& answer) {
+  const bool preset = answers.goal == Goal::kPretrain;
+  if (preset && recipe::find_model_preset(answer) == nullptr) {
+    const std::string near = nearest(answer, presets());
+    throw Error(Code::kUsage,
+                str("no preset '", printable(answer), "'; ",
+                    near.empty() ? "there are: " + join(presets(), ", ") : str("did you mean ", near, "?")));
+  }
+  answers.model = answer;
+  const LoadedRecipe loaded = parse("init", yaml_of({{preset ? "model.preset" : "model.from", answer, ""},
+                                                     {"data.kind", "synthetic_tokens", ""},
+                                                     {"data.seq_len", "1", ""}},
+                                                    ""));
+  circumstances.max_positions = loaded.recipe.model.max_positions;
+}
+
+void take_data(Answers& answers, Circumstances& circumstances, const std::string& answer) {
+  const std::filesystem::path folder = answer;
+  if (!std::filesystem::exists(folder / "train.tok"))
+    throw Error(Code::kUsage, str("there is no '", printable((folder / "train.tok").string()),
+                                  "'; make it: echelon prepare SOURCES --output ", printable(answer),
+                                  answers.goal == Goal::kPretrain
+                                      ? " --train-tokenizer 32000"
+                                      : str(" --format chat --tokenizer ", printable(answers.model))));
+  const TokenFileHeader header = TokenFile(folder / "train.tok").header();
+  const bool chats = answers.goal != Goal::kPretrain;
+  if (header.holds_pairs() || header.holds_chats() != chats)
+    throw Error(Code::kUsage,
+                str('\'', printable((folder / "train.tok").string()), "' holds ",
+                    header.holds_pairs()   ? "pairs"
+                    : header.holds_chats() ? "chats"
+                                           : "text",
+                    "; expected ", chats ? "chats, as echelon prepare --format chat makes them" : "text"));
+  answers.data = answer;
+  circumstances.vocab_size = header.vocab_size;
+  circumstances.has_validation = std::filesystem::exists(folder / "valid.tok");
+}
+
+Answers ask_all(const InitArguments& given, Circumstances& circumstances) {
+  Answers answers;
+  ask({"--goal",
+       "What to do: pretrain (a model from scratch), fine-tune (a model on chats), lora (the same with "
+       "adapters)",
+       "pretrain",
+       [&](const std::string& answer) {
+         const std::optional<Goal> goal = choice_of<Goal>(answer);
+         if (!goal)
+           throw Error(Code::kUsage, str('\'', printable(answer), "'; expected pretrain, fine-tune or lora"));
+         answers.goal = *goal;
+       }},
+      given.goal);
+  const bool preset = answers.goal == Goal::kPretrain;
+  ask({"--model", preset ? str("Which model: ", join(presets(), ", ")) : "The model's Hugging Face folder",
+       "", [&](const std::string& answer) { take_model(answers, circumstances, answer); }},
+      given.model);
+  ask({"--data", "The folder that `echelon prepare` made", "",
+       [&](const std::string& answer) { take_data(answers, circumstances, answer); }},
+      given.data);
+  ask({"--machines",
+       str("Nodes x ranks on each, and the device (cpu, ", join(forecast::device_names(), ", "),
+           "), such as 2 x 8 h100"),
+       "1 x 1 cpu", [&](const std::string& answer) { answers.machines = read_machines(answer); }},
+      given.machines);
+  ask({"--steps", "Optimizer steps", "1000",
+       [&](const std::string& answer) {
+         const std::string problem = read_integer(answer, answers.steps);
+         if (!problem.empty() || answers.steps < 1)
+           throw Error(Code::kUsage,
+                       str('\'', printable(answer), "' ", problem.empty() ? "is below 1" : problem));
+       }},
+      given.steps);
+  return answers;
+}
+
+/// The changes with which the recipe fits into the memory of a rank and takes the shortest steps.
+std::vector<std::string> fitting(const Machines& machines, const std::string& text) {
+  PlanTarget target{.gpu = machines.device,
+                    .job = {.ranks = machines.ranks(), .ranks_per_node = machines.ranks_per_node}};
+  if (machines.device == "cpu")  // as much as this machine has
+    target.memory_bytes =
+        static_cast<double>(doctor::Machine("/").memory_bytes().value_or(0)) / machines.ranks_per_node;
+  const FitResult result = find_fit(Planner(target), [&](const std::vector<std::string>& overrides) {
+    return parse("init", text, overrides).recipe;
+  });
+  if (result.fitting.empty())
+    throw Error(Code::kUsage,
+                "init: no change of the recipe makes it fit; nothing was written\n" + describe(result));
+  return result.fitting.front().overrides;
+}
+
+void init(const InitArguments& arguments) {
+  if (std::filesystem::exists(arguments.output))
+    throw Error(Code::kUsage, str("init: '", printable(arguments.output),
+                                  "' exists and is not overwritten; name another file"));
+  Circumstances circumstances;
+  const Answers answers = ask_all(arguments, circumstances);
+  std::vector<DraftLine> lines = draft(answers, circumstances);
+  set_values(fitting(answers.machines, yaml_of(lines, "")), lines);
+  const Machines& machines = answers.machines;
+  const std::string start =
+      machines.nodes == 1 ? str("echelon train ", arguments.output, " --ranks ", machines.ranks_per_node)
+                          : str("echelon submit ", arguments.output, " --nodes ", machines.nodes,
+                                " --tasks-per-node ", machines.ranks_per_node);
+  const std::string text = yaml_of(
+      lines, str("# For ", machines.nodes, " x ", machines.ranks_per_node, " ranks on ", machines.device,
+                 ". Every key: docs/recipe.md, or echelon validate --reference\n#   ", start, "\n"));
+  (void)parse(arguments.output, text);
+  fs::publish_file(arguments.output, text, Code::kUsage);
+  std::cout << arguments.output << '\n';
+  std::cerr << "next:  echelon doctor recipe " << arguments.output
+            << "    # is everything here that it needs?\n       " << start << '\n';
+}
+
+}  // namespace
+
+void add_init(CLI::App& app, int&) {
+  auto arguments = std::make_shared<InitArguments>();
+  CLI::App* command = app.add_subcommand(
+      "init", "Write a first recipe that fits your machines, from the answers to five questions");
+  command->add_option("output", arguments->output, "New file")->required();
+  command->add_option("--goal", arguments->goal, "What no option says is asked")
+      ->check(CLI::IsMember(std::vector<std::string>(kWords<Goal>.begin(), kWords<Goal>.end())));
+  command->add_option("--model", arguments->model, "A preset; for fine-tune and lora a Hugging Face folder");
+  command->add_option("--data", arguments->data, "Folder that `echelon prepare` made");
+  command->add_option("--machines", arguments->machines,
+                      "Nodes x ranks on each and their device, such as '2 x 8 h100' or '1 x 2 cpu'");
+  command->add_option("--steps", arguments->steps, "Optimizer steps");
+  command->callback([arguments] { init(*arguments); });
+}
+
+}  // namespace echelon::app
