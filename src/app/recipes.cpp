@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -11,9 +13,11 @@
 #include "base/files/new_file.h"
 #include "base/foreign_text.h"
 #include "base/str.h"
+#include "base/terminal/command_line.h"
 #include "recipe/builtin.h"
 #include "recipe/compare.h"
 #include "recipe/load.h"
+#include "recipe/translate/translate.h"
 
 namespace echelon::app {
 namespace {
@@ -68,6 +72,29 @@ void print_differences(const std::string& a, const std::string& b, bool as_json)
     std::cout << change.key << ": " << change.then << " -> " << change.now << '\n';
 }
 
+/// A remark has no line of its own in the recipe, so it is above.
+void translate_file(const std::string& name, const std::string& output, int ranks) {
+  std::ifstream file(name);
+  std::stringstream text;
+  if (!(text << file.rdbuf()))
+    throw Error(Code::kUsage, str("recipes from: cannot read '", printable(name), "', or it is empty"));
+  const std::vector<recipe::Setting> settings = recipe::read_settings(name, text.str());
+  const recipe::Trainer trainer = recipe::trainer_of(name, settings);
+  const recipe::Translation translation = recipe::translate(trainer, settings, ranks);
+  std::string heading = str("# From ", printable(name), ", a configuration of ", word_of(trainer),
+                            ". Comments name the settings there.\n# Not translated:\n");
+  for (const std::string& remark : translation.remarks) heading += str("#   ", remark, '\n');
+  const std::string recipe = recipe::yaml_of(translation.lines, heading);
+  if (output.empty()) {
+    std::cout << recipe;
+    return;
+  }
+  if (std::filesystem::exists(output))
+    throw Error(Code::kUsage, str("recipes from: '", printable(output), "' exists and is not overwritten"));
+  fs::publish_file(output, recipe, Code::kUsage);
+  std::cout << output << '\n';
+}
+
 }  // namespace
 
 void add_recipes(CLI::App& app, int&) {
@@ -76,10 +103,12 @@ void add_recipes(CLI::App& app, int&) {
     std::string destination;
     std::string other;
     bool json = false;
+    int ranks = 1;
   };
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand(
-      "recipes", "List, show and copy the recipes that come with Echelon; compare recipes");
+  CLI::App* command = app.add_subcommand("recipes",
+                                         "List, show and copy the recipes that come with Echelon; compare "
+                                         "recipes; translate other trainers' configurations");
   command->require_subcommand(1);
   command->add_subcommand("ls", "Names, and what each is for")->callback([] { list(); });
   CLI::App* show = command->add_subcommand("show", "Print a recipe");
@@ -89,6 +118,15 @@ void add_recipes(CLI::App& app, int&) {
   cp->add_option("name", arguments->name, "Recipe name, see `recipes ls`")->required();
   cp->add_option("destination", arguments->destination, "New file, or a folder")->required();
   cp->callback([arguments] { copy(arguments->name, arguments->destination); });
+  CLI::App* from = command->add_subcommand(
+      "from",
+      "Translate a configuration of axolotl, NeMo AutoModel, torchtitan or transformers into a recipe");
+  from->add_option("file", arguments->name, "YAML, JSON, or TOML (torchtitan)")->required();
+  from->add_option("-o,--output", arguments->destination, "New file (default: standard output)");
+  from->add_option("--ranks", arguments->ranks,
+                   "Ranks that it is for, where its batch is that of a rank (default 1)")
+      ->check(in_range(1, 1'000'000));
+  from->callback([arguments] { translate_file(arguments->name, arguments->destination, arguments->ranks); });
   CLI::App* diff = command->add_subcommand(
       "diff",
       "Print the keys whose values differ between two recipes, once resolved and if one of them uses them");

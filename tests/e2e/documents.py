@@ -161,6 +161,7 @@ class Tests(product.Case):
         text = (ROOT / "docs/fine_tuning.md").read_text()
         (self.folder / "tune.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
         chat_folder.write_chats(self.folder / "chats.jsonl", [[("user", "alpha?"), ("assistant", "beta")]] * 9)
+        (self.folder / "lora.yml").write_text("base_model: org/hf\nadapter: lora\nsequence_len: 256\n")
         (self.folder / "sharegpt.jsonl").write_text(
             '{"conversations": [{"from": "human", "value": "alpha"}, {"from": "gpt", "value": "beta"}]}\n' * 9)
         (self.folder / "wikihowAll.csv").write_text("headline,title,text\n" + "alpha,a,alpha beta gamma\n" * 9)

@@ -155,6 +155,18 @@ class Tests(product.Case):
         self.assertEqual("# no key that they use differs\n",
                          self.command(product.ECHELON, "recipes", "diff", "smoke", "smoke").out)
 
+    def test_a_translated_configuration_trains(self):
+        (self.folder / "debug.toml").write_text(
+            '[model]\nflavor = "tiny"\n[training]\nlocal_batch_size = 2\nseq_len = 16\nsteps = 3\n[lr_scheduler]\nwarmup_steps = 1\n')
+        self.command(product.ECHELON, "recipes", "from", "debug.toml", "--ranks", 2, "--output", "mine.yaml")
+        self.assertIn("line 2: model.flavor: tiny", (self.folder / "mine.yaml").read_text())
+        self.prepare()
+        sizes = [f"{key}={value}" for key, value in product.TINY.items() if key.startswith("model.")]
+        self.train("mine.yaml", "run.dir=run", "precision.preset=fp32", *sizes, "model.vocab_size=320", ranks=2)
+        self.assertEqual(3, json.loads((self.folder / "run/metrics.jsonl").read_text().splitlines()[-1])["step"])
+        self.expect(2, product.ECHELON, "recipes", "from", "debug.toml", "--output", "mine.yaml")
+        self.expect(2, product.ECHELON, "recipes", "from", "nowhere.toml")
+
 
 if __name__ == "__main__":
     product.main()

@@ -8,17 +8,6 @@
 namespace echelon::app {
 namespace {
 
-std::string quoted(const std::string& text) {
-  std::string written = "\"";
-  for (const char c : text) written += c == '"' || c == '\\' ? str('\\', c) : std::string(1, c);
-  return written + '"';
-}
-
-/// "train" of "train.steps"; "data.validation" of "data.validation.path".
-std::string section_of(const std::string& key) {
-  return key.substr(0, key.rfind('.'));
-}
-
 /// Samples of an optimizer step: about `tokens`, a multiple of the ranks.
 std::int64_t batch_of(std::int64_t tokens, std::int64_t seq_len, std::int64_t ranks) {
   const std::int64_t samples = std::max<std::int64_t>(1, tokens / seq_len);
@@ -45,7 +34,8 @@ Usual usual(Goal goal, bool on_gpu) {
   return {};
 }
 
-void add_model(const Answers& answers, const Circumstances& circumstances, std::vector<DraftLine>& lines) {
+void add_model(const Answers& answers, const Circumstances& circumstances,
+               std::vector<recipe::DraftLine>& lines) {
   if (answers.goal == Goal::kPretrain) {
     lines.push_back(
         {"model.preset", answers.model, "sizes of a published model; `echelon validate` prints them"});
@@ -53,30 +43,30 @@ void add_model(const Answers& answers, const Circumstances& circumstances, std::
                      "the data's tokenizer has so many tokens"});
     return;
   }
-  lines.push_back(
-      {"model.from", quoted(answers.model), "Hugging Face folder: sizes and weights are read from it"});
+  lines.push_back({"model.from", recipe::quoted(answers.model),
+                   "Hugging Face folder: sizes and weights are read from it"});
   if (answers.goal == Goal::kFineTune) return;
   lines.push_back({"lora.rank", "16", "of the matrices that are trained beside the frozen weights"});
   lines.push_back({"lora.alpha", "32", "their product is multiplied by alpha / rank"});
 }
 
 void add_data(const Answers& answers, const Circumstances& circumstances, std::int64_t seq_len,
-              std::vector<DraftLine>& lines) {
+              std::vector<recipe::DraftLine>& lines) {
   const bool chats = answers.goal != Goal::kPretrain;
   const std::filesystem::path folder = answers.data;
   lines.push_back(
       {"data.kind", chats ? "chat" : "tokens", chats ? "the loss is of what the assistant writes" : ""});
-  lines.push_back({"data.path", quoted(folder / "train.tok"), ""});
+  lines.push_back({"data.path", recipe::quoted(folder / "train.tok"), ""});
   lines.push_back({"data.seq_len", std::to_string(seq_len), "attention's time grows with its square"});
   if (chats) lines.push_back({"data.on_bad_record", "skip", "leaves out conversations that are longer"});
   if (!circumstances.has_validation) return;
-  lines.push_back({"data.validation.path", quoted(folder / "valid.tok"), ""});
+  lines.push_back({"data.validation.path", recipe::quoted(folder / "valid.tok"), ""});
   lines.push_back({"data.validation.batches", "8", "each as large as a step's batch; 0: the whole file"});
 }
 
 }  // namespace
 
-std::vector<DraftLine> draft(const Answers& answers, const Circumstances& circumstances) {
+std::vector<recipe::DraftLine> draft(const Answers& answers, const Circumstances& circumstances) {
   const bool on_gpu = answers.machines.device != "cpu";
   const Usual values = usual(answers.goal, on_gpu);
   const std::int64_t seq_len = std::min(values.longest, circumstances.max_positions);
@@ -84,9 +74,9 @@ std::vector<DraftLine> draft(const Answers& answers, const Circumstances& circum
   const auto every = [&](std::int64_t parts) {
     return std::to_string(std::max<std::int64_t>(1, answers.steps / parts));
   };
-  std::vector<DraftLine> lines;
+  std::vector<recipe::DraftLine> lines;
   const std::string name = std::filesystem::path(answers.model).lexically_normal().filename().string();
-  lines.push_back({"run.name", quoted(str(word_of(answers.goal), '-', name.empty() ? "model" : name)),
+  lines.push_back({"run.name", recipe::quoted(str(word_of(answers.goal), '-', name.empty() ? "model" : name)),
                    "the run's folder is runs/ and this name"});
   add_model(answers, circumstances, lines);
   lines.push_back(
@@ -112,50 +102,6 @@ std::vector<DraftLine> draft(const Answers& answers, const Circumstances& circum
   lines.push_back({"checkpoint.keep_last", "2", ""});
   lines.push_back({"metrics.every_steps", every(100), ""});
   return lines;
-}
-
-void set_values(const std::vector<std::string>& overrides, std::vector<DraftLine>& lines) {
-  for (const std::string& text : overrides) {
-    const std::size_t equals = text.find('=');
-    const std::string key = text.substr(0, equals);
-    const std::string value = text.substr(equals + 1);
-    const std::string chosen = "chosen so that it fits, and is fast";
-    const auto same =
-        std::find_if(lines.begin(), lines.end(), [&](const DraftLine& line) { return line.key == key; });
-    if (same != lines.end()) {
-      same->value = value;
-      same->comment = chosen;
-      continue;
-    }
-    const auto last = std::find_if(lines.rbegin(), lines.rend(), [&](const DraftLine& line) {
-      return section_of(line.key) == section_of(key);
-    });
-    lines.insert(last.base() == lines.begin() ? lines.end() : last.base(), {key, value, chosen});
-  }
-}
-
-std::string yaml_of(const std::vector<DraftLine>& lines, const std::string& heading) {
-  constexpr std::size_t kComment = 36;  // column
-  std::string text = heading;
-  std::string open;  // the section of the line before
-  for (const DraftLine& line : lines) {
-    const std::string section = section_of(line.key);
-    if (section != open) {
-      const std::size_t point = section.find('.');
-      const std::string outer = section.substr(0, point);
-      if (open.substr(0, open.find('.')) != outer) text += str(text.empty() ? "" : "\n", outer, ":\n");
-      if (point != section.npos) text += str("  ", section.substr(point + 1), ":\n");
-      open = section;
-    }
-    const std::string indent(section.find('.') == section.npos ? 2 : 4, ' ');
-    std::string written = str(indent, line.key.substr(section.size() + 1), ": ", line.value);
-    if (!line.comment.empty()) {
-      written.resize(std::max(kComment, written.size() + 2), ' ');
-      written += "# " + line.comment;
-    }
-    text += written + '\n';
-  }
-  return text;
 }
 
 }  // namespace echelon::app

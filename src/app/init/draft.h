@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/options/choice.h"
+#include "recipe/draft.h"
 
 namespace echelon::app {
 
@@ -41,21 +42,8 @@ struct Circumstances {
   bool has_validation = false;
 };
 
-/// A key of the recipe, its value as YAML, and what the reader should know of it; may be empty.
-struct DraftLine {
-  std::string key;
-  std::string value;
-  std::string comment;
-};
-
 /// The recipe's keys in the order in which they are written: neighbors with a common section.
-[[nodiscard]] std::vector<DraftLine> draft(const Answers& answers, const Circumstances& circumstances);
-
-/// Changes the values of `lines` to those of `overrides` ("train.micro_batch_size=4"), and adds what they
-/// lack beside the keys of the same section.
-void set_values(const std::vector<std::string>& overrides, std::vector<DraftLine>& lines);
-
-/// The recipe as YAML below `heading`, lines of a comment.
-[[nodiscard]] std::string yaml_of(const std::vector<DraftLine>& lines, const std::string& heading);
+[[nodiscard]] std::vector<recipe::DraftLine> draft(const Answers& answers,
+                                                   const Circumstances& circumstances);
 
 }  // namespace echelon::app

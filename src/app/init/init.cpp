@@ -111,10 +111,11 @@ void take_model(Answers& answers, Circumstances& circumstances, const std::strin
                     near.empty() ? "there are: " + join(presets(), ", ") : str("did you mean ", near, "?")));
   }
   answers.model = answer;
-  const LoadedRecipe loaded = parse("init", yaml_of({{preset ? "model.preset" : "model.from", answer, ""},
-                                                     {"data.kind", "synthetic_tokens", ""},
-                                                     {"data.seq_len", "1", ""}},
-                                                    ""));
+  const LoadedRecipe loaded =
+      parse("init", recipe::yaml_of({{preset ? "model.preset" : "model.from", answer, ""},
+                                     {"data.kind", "synthetic_tokens", ""},
+                                     {"data.seq_len", "1", ""}},
+                                    ""));
   circumstances.max_positions = loaded.recipe.model.max_positions;
 }
 
@@ -198,14 +199,14 @@ void init(const InitArguments& arguments) {
                                   "' exists and is not overwritten; name another file"));
   Circumstances circumstances;
   const Answers answers = ask_all(arguments, circumstances);
-  std::vector<DraftLine> lines = draft(answers, circumstances);
-  set_values(fitting(answers.machines, yaml_of(lines, "")), lines);
+  std::vector<recipe::DraftLine> lines = draft(answers, circumstances);
+  recipe::set_values(fitting(answers.machines, recipe::yaml_of(lines, "")), lines);
   const Machines& machines = answers.machines;
   const std::string start =
       machines.nodes == 1 ? str("echelon train ", arguments.output, " --ranks ", machines.ranks_per_node)
                           : str("echelon submit ", arguments.output, " --nodes ", machines.nodes,
                                 " --tasks-per-node ", machines.ranks_per_node);
-  const std::string text = yaml_of(
+  const std::string text = recipe::yaml_of(
       lines, str("# For ", machines.nodes, " x ", machines.ranks_per_node, " ranks on ", machines.device,
                  ". Every key: docs/recipe.md, or echelon validate --reference\n#   ", start, "\n"));
   (void)parse(arguments.output, text);

@@ -1,0 +1,330 @@
+#include "recipe/translate/equivalents.h"
+
+#include <array>
+#include <vector>
+
+namespace echelon::recipe {
+namespace {
+
+// Parallel axes of size 1 and what Echelon needs no word for are kOwn or kOne; a prefix only where nothing
+// below it changes what is trained.
+constexpr std::string_view kOnOff = "true=full True=full";
+constexpr std::string_view kQuantized =
+    "frozen weights are not quantized; precision.frozen: bf16 halves them";
+constexpr std::string_view kParallel =
+    "there is no tensor, pipeline, context or expert parallelism; sharding over all ranks takes its place";
+constexpr std::string_view kTrackers =
+    "a run writes metrics.jsonl; `echelon metrics RUN --to wandb` or mlflow exports it";
+constexpr std::string_view kKernels = "Echelon has kernels of its own";
+
+// In TrainingArguments and, passed through, in axolotl.
+constexpr Equivalent kHuggingFace[]{
+    {"max_steps", Take::kInput, "train.steps", ""},
+    {"num_epochs", Take::kInput, "train.epochs", ""},
+    {"num_train_epochs", Take::kInput, "train.epochs", ""},
+    {"micro_batch_size", Take::kInput, "train.micro_batch_size", ""},
+    {"per_device_train_batch_size", Take::kInput, "train.micro_batch_size", ""},
+    {"gradient_accumulation_steps", Take::kInput, "train.global_batch_size", ""},
+    {"warmup_ratio", Take::kInput, "schedule.warmup_steps", ""},
+    {"warmup_steps", Take::kInput, "schedule.warmup_steps", ""},
+    {"adam_beta1", Take::kInput, "optim.betas", ""},
+    {"adam_beta2", Take::kInput, "optim.betas", ""},
+    {"optimizer", Take::kInput, "optim.kind", ""},
+    {"optim", Take::kInput, "optim.kind", ""},
+    {"lr_scheduler", Take::kInput, "schedule.kind", ""},
+    {"lr_scheduler_type", Take::kInput, "schedule.kind", ""},
+    {"learning_rate", Take::kCopy, "optim.lr", ""},
+    {"weight_decay", Take::kCopy, "optim.weight_decay", ""},
+    {"adam_epsilon", Take::kCopy, "optim.eps", ""},
+    {"max_grad_norm", Take::kCopy, "train.clip_grad_norm", ""},
+    {"seed", Take::kCopy, "run.seed", ""},
+    {"output_dir", Take::kText, "run.dir", ""},
+    {"bf16", Take::kWords, "precision.preset",
+     "true=bf16_fp32_reduce True=bf16_fp32_reduce auto=bf16_fp32_reduce full=bf16_fp32_reduce"},
+    {"fp16", Take::kWords, "precision.preset", "true=fp16 True=fp16"},
+    {"gradient_checkpointing", Take::kWords, "activation_checkpointing.policy", kOnOff},
+    {"gradient_checkpointing_kwargs.", Take::kOwn, "", ""},
+    {"activation_offloading", Take::kWords, "activation_checkpointing.offload", "true=true True=true"},
+    {"logging_steps", Take::kCopy, "metrics.every_steps", ""},
+    {"save_steps", Take::kInput, "checkpoint.every_steps", ""},
+    {"save_total_limit", Take::kCopy, "checkpoint.keep_last", ""},
+    {"eval_steps", Take::kInput, "train.validate_every_steps", ""},
+    {"saves_per_epoch", Take::kNone, "", "set checkpoint.every_steps, or checkpoint.auto_interval: true"},
+    {"evals_per_epoch", Take::kNone, "", "set train.validate_every_steps, or validate_every_epochs"},
+    {"save_strategy", Take::kOwn, "", ""},
+    {"eval_strategy", Take::kOwn, "", ""},
+    {"evaluation_strategy", Take::kOwn, "", ""},
+    {"logging_strategy", Take::kOwn, "", ""},
+    {"save_first_step", Take::kOwn, "", ""},
+    {"save_safetensors", Take::kOwn, "", ""},
+    {"save_only_model", Take::kOwn, "", ""},
+    {"resume_from_checkpoint", Take::kNone, "",
+     "a run goes on by itself from the newest checkpoint of its folder"},
+    {"deepspeed", Take::kNone, "", "shard.strategy says what its stage says"},
+    {"torch_compile", Take::kOwn, "", ""},
+    {"tf32", Take::kOwn, "", ""},
+    {"do_train", Take::kOwn, "", ""},
+    {"do_eval", Take::kOwn, "", ""},
+    {"overwrite_output_dir", Take::kOwn, "", ""},
+    {"remove_unused_columns", Take::kOwn, "", ""},
+    {"ddp_", Take::kOwn, "", ""},
+    {"dataloader_", Take::kOwn, "", ""},
+    {"dataset_num_proc", Take::kOwn, "", ""},
+    {"preprocessing_num_workers", Take::kOwn, "", ""},
+    {"per_device_eval_batch_size", Take::kOwn, "", ""},
+    {"eval_batch_size", Take::kOwn, "", ""},
+    {"log_level", Take::kOwn, "", ""},
+    {"logging_first_step", Take::kOwn, "", ""},
+    {"report_to", Take::kNone, "", kTrackers},
+    {"run_name", Take::kOwn, "", ""},
+    {"push_to_hub", Take::kNone, "", "`echelon-ckpt export` writes a folder that can be uploaded"},
+    {"hub_", Take::kNone, "", "`echelon-ckpt export` writes a folder that can be uploaded"},
+    {"model_name_or_path", Take::kInput, "model.from", ""},
+    {"max_seq_length", Take::kCopy, "data.seq_len", ""},
+    {"max_length", Take::kCopy, "data.seq_len", ""},
+    {"block_size", Take::kCopy, "data.seq_len", ""},
+    {"lora_r", Take::kCopy, "lora.rank", ""},
+    {"lora_alpha", Take::kCopy, "lora.alpha", ""},
+    {"lora_dropout", Take::kCopy, "lora.dropout", ""},
+    {"lora_target_modules", Take::kInput, "lora.modules", ""},
+    {"lora_modules_to_save", Take::kCopy, "lora.also_train", ""},
+    {"load_in_4bit", Take::kNone, "", kQuantized},
+    {"load_in_8bit", Take::kNone, "", kQuantized},
+    {"attn_implementation", Take::kOwn, "", ""},
+    {"torch_dtype", Take::kOwn, "", ""},
+    {"neftune_noise_alpha", Take::kNone, "", "there is no noise on embeddings"},
+    {"label_smoothing_factor", Take::kNone, "", "there is no label smoothing"},
+};
+
+constexpr Equivalent kAxolotl[]{
+    {"base_model", Take::kInput, "model.from", ""},
+    {"sequence_len", Take::kCopy, "data.seq_len", ""},
+    {"datasets.", Take::kInput, "data.path", ""},
+    {"pretraining_dataset.", Take::kInput, "data.path", ""},
+    {"val_set_size", Take::kInput, "data.validation.path", ""},
+    {"adapter", Take::kInput, "lora.rank", ""},
+    {"lora_target_linear", Take::kOwn, "", ""},
+    {"lora_model_dir", Take::kNone, "", "`echelon-ckpt import` reads an adapter"},
+    {"lora_mlp_kernel", Take::kOwn, "", ""},
+    {"lora_qkv_kernel", Take::kOwn, "", ""},
+    {"lora_o_kernel", Take::kOwn, "", ""},
+    {"peft_use_rslora", Take::kCopy, "lora.use_rslora", ""},
+    {"sample_packing", Take::kOwn, "", ""},
+    {"eval_sample_packing", Take::kOwn, "", ""},
+    {"pad_to_sequence_len", Take::kOwn, "", ""},
+    {"dataset_prepared_path", Take::kOwn, "", ""},
+    {"model_type", Take::kOwn, "", ""},
+    {"tokenizer_type", Take::kOwn, "", ""},
+    {"flash_attention", Take::kOwn, "", ""},
+    {"strict", Take::kOwn, "", ""},
+    {"trust_remote_code", Take::kNone, "", "no Python runs"},
+    {"plugins", Take::kNone, "", kKernels},
+    {"liger_", Take::kOwn, "", ""},
+    {"use_kernels", Take::kOwn, "", ""},
+    {"wandb_", Take::kNone, "", kTrackers},
+    {"mlflow_", Take::kNone, "", kTrackers},
+    {"chat_template", Take::kNone, "",
+     "`echelon prepare` renders with the template of the tokenizer's folder, or --chat-template FILE"},
+    {"special_tokens.", Take::kNone, "", "they are those of the tokenizer's folder; nothing is padded"},
+    {"eot_tokens", Take::kNone, "", "`echelon prepare --end-of-turn TOKEN`"},
+    {"train_on_inputs", Take::kNone, "", "`echelon prepare --format chat` masks what is not the assistant's"},
+    {"group_by_length", Take::kOwn, "", ""},
+    {"fsdp_config.offload_params", Take::kWords, "shard.offload", "true=cpu True=cpu"},
+    {"fsdp_config.fsdp_offload_params", Take::kWords, "shard.offload", "true=cpu True=cpu"},
+    {"fsdp_config.", Take::kOwn, "", ""},
+    {"fsdp_version", Take::kOwn, "", ""},
+    {"fsdp", Take::kOwn, "", ""},
+    {"loss_watchdog_", Take::kNone, "", "a loss that is not finite stops the run (train.non_finite)"},
+    {"rl", Take::kNone, "", "this translates supervised fine-tuning only"},
+    {"tensor_parallel_size", Take::kOne, "", kParallel},
+    {"context_parallel_size", Take::kOne, "", kParallel},
+};
+
+constexpr Equivalent kAutoModel[]{
+    {"model.pretrained_model_name_or_path", Take::kInput, "model.from", ""},
+    {"model.config.", Take::kNone, "", "set model.preset, or model.from with weights to begin with"},
+    {"model.torch_dtype", Take::kOwn, "", ""},
+    {"model.force_hf", Take::kOwn, "", ""},
+    {"step_scheduler.gc_every_steps", Take::kOwn, "", ""},
+    {"benchmark.", Take::kNone, "", "`echelon plan` predicts speed, metrics.jsonl has it"},
+    {"seed", Take::kCopy, "run.seed", ""},
+    {"model.backend.", Take::kOwn, "", ""},
+    {"model.attn_implementation", Take::kOwn, "", ""},
+    {"model.use_liger_kernel", Take::kOwn, "", ""},
+    {"model.trust_remote_code", Take::kNone, "", "no Python runs"},
+    {"step_scheduler.global_batch_size", Take::kInput, "train.global_batch_size", ""},
+    {"step_scheduler.local_batch_size", Take::kInput, "train.micro_batch_size", ""},
+    {"step_scheduler.max_steps", Take::kInput, "train.steps", ""},
+    {"step_scheduler.num_epochs", Take::kInput, "train.epochs", ""},
+    {"step_scheduler.ckpt_every_steps", Take::kInput, "checkpoint.every_steps", ""},
+    {"step_scheduler.val_every_steps", Take::kInput, "train.validate_every_steps", ""},
+    {"rng.seed", Take::kCopy, "run.seed", ""},
+    {"checkpoint.checkpoint_dir", Take::kText, "run.dir", ""},
+    {"checkpoint.", Take::kOwn, "", ""},
+    {"optimizer._target_", Take::kInput, "optim.kind", ""},
+    {"optimizer.lr", Take::kCopy, "optim.lr", ""},
+    {"optimizer.betas", Take::kCopy, "optim.betas", ""},
+    {"optimizer.eps", Take::kCopy, "optim.eps", ""},
+    {"optimizer.weight_decay", Take::kCopy, "optim.weight_decay", ""},
+    {"optimizer.fused", Take::kOwn, "", ""},
+    {"optimizer.foreach", Take::kOwn, "", ""},
+    {"lr_scheduler.lr_decay_style", Take::kInput, "schedule.kind", ""},
+    {"lr_scheduler.lr_warmup_steps", Take::kInput, "schedule.warmup_steps", ""},
+    {"lr_scheduler.min_lr", Take::kCopy, "schedule.min_lr", ""},
+    {"max_grad_norm.max_norm", Take::kCopy, "train.clip_grad_norm", ""},
+    {"clip_grad_norm.max_norm", Take::kCopy, "train.clip_grad_norm", ""},
+    {"peft.dim", Take::kCopy, "lora.rank", ""},
+    {"peft.alpha", Take::kCopy, "lora.alpha", ""},
+    {"peft.dropout", Take::kCopy, "lora.dropout", ""},
+    {"peft.target_modules", Take::kInput, "lora.modules", ""},
+    {"peft.match_all_linear", Take::kOwn, "", ""},
+    {"peft.use_triton", Take::kOwn, "", ""},
+    {"peft._target_", Take::kOwn, "", ""},
+    {"quantization.", Take::kNone, "", kQuantized},
+    {"fp8.", Take::kNone, "", "there is no fp8"},
+    {"distributed.activation_checkpointing", Take::kWords, "activation_checkpointing.policy", kOnOff},
+    {"distributed.tp_size", Take::kOne, "", kParallel},
+    {"distributed.pp_size", Take::kOne, "", kParallel},
+    {"distributed.cp_size", Take::kOne, "", kParallel},
+    {"distributed.ep_size", Take::kOne, "", kParallel},
+    {"distributed.strategy", Take::kWords, "shard.strategy",
+     "fsdp2=full_shard megatron_fsdp=full_shard ddp=no_shard"},
+    {"distributed.dp_size", Take::kOwn, "", ""},
+    {"distributed.dp_replicate_size", Take::kInput, "shard.mesh.replicate", ""},
+    {"distributed.sequence_parallel", Take::kNone, "", kParallel},
+    {"distributed.pipeline.", Take::kOwn, "", ""},
+    {"distributed.moe.", Take::kOwn, "", ""},
+    {"distributed._target_", Take::kOwn, "", ""},
+    {"packed_sequence.packed_sequence_size", Take::kInput, "data.seq_len", ""},
+    {"packed_sequence.", Take::kOwn, "", ""},
+    {"dataset.", Take::kInput, "data.path", ""},
+    {"validation_dataset.", Take::kInput, "data.validation.path", ""},
+    {"dataloader.", Take::kOwn, "", ""},
+    {"validation_dataloader.", Take::kOwn, "", ""},
+    {"loss_fn.", Take::kOwn, "", ""},
+    {"compile.", Take::kOwn, "", ""},
+    {"dist_env.", Take::kOwn, "", ""},
+    {"rng.", Take::kOwn, "", ""},
+    {"ci.", Take::kOwn, "", ""},
+    {"model._target_", Take::kOwn, "", ""},
+    {"recipe", Take::kOwn, "", ""},
+    {"wandb.", Take::kNone, "", kTrackers},
+};
+
+constexpr Equivalent kTorchtitan[]{
+    {"job.dump_folder", Take::kText, "run.dir", ""},
+    {"job.", Take::kOwn, "", ""},
+    {"profiling.", Take::kNone, "", "`echelon train --profile FIRST..LAST` records steps"},
+    {"metrics.log_freq", Take::kCopy, "metrics.every_steps", ""},
+    {"metrics.enable_tensorboard", Take::kCopy, "metrics.tensorboard", ""},
+    {"metrics.enable_wandb", Take::kNone, "", kTrackers},
+    {"metrics.", Take::kOwn, "", ""},
+    {"model.name", Take::kInput, "model.preset", ""},
+    {"model.flavor", Take::kInput, "model.preset", ""},
+    {"model.converters", Take::kNone, "", "there is no fp8"},
+    {"model.hf_assets_path", Take::kInput, "data.tokenizer", ""},
+    {"model.tokenizer_path", Take::kInput, "data.tokenizer", ""},
+    {"optimizer.name", Take::kInput, "optim.kind", ""},
+    {"optimizer.lr", Take::kCopy, "optim.lr", ""},
+    {"optimizer.eps", Take::kCopy, "optim.eps", ""},
+    {"optimizer.weight_decay", Take::kCopy, "optim.weight_decay", ""},
+    {"optimizer.beta1", Take::kInput, "optim.betas", ""},
+    {"optimizer.beta2", Take::kInput, "optim.betas", ""},
+    {"optimizer.implementation", Take::kOwn, "", ""},
+    {"lr_scheduler.warmup_steps", Take::kInput, "schedule.warmup_steps", ""},
+    {"lr_scheduler.decay_type", Take::kInput, "schedule.kind", ""},
+    {"lr_scheduler.decay_ratio", Take::kNone, "", "schedule.kind: warmup_stable_decay has decay_steps"},
+    {"lr_scheduler.min_lr_factor", Take::kNone, "", "schedule.min_lr is a rate, no factor"},
+    {"training.local_batch_size", Take::kInput, "train.micro_batch_size", ""},
+    {"training.batch_size", Take::kInput, "train.micro_batch_size", ""},
+    {"training.global_batch_size", Take::kInput, "train.global_batch_size", ""},
+    {"training.seq_len", Take::kCopy, "data.seq_len", ""},
+    {"training.max_norm", Take::kCopy, "train.clip_grad_norm", ""},
+    {"training.steps", Take::kInput, "train.steps", ""},
+    {"training.dataset", Take::kInput, "data.path", ""},
+    {"training.dataset_path", Take::kInput, "data.path", ""},
+    {"training.seed", Take::kCopy, "run.seed", ""},
+    {"training.deterministic", Take::kCopy, "train.deterministic", ""},
+    {"training.enable_cpu_offload", Take::kWords, "shard.offload", "true=cpu"},
+    {"training.mixed_precision_param", Take::kWords, "precision.preset",
+     "bfloat16=bf16_fp32_reduce float32=fp32"},
+    {"training.mixed_precision_reduce", Take::kOwn, "", ""},
+    {"training.compile", Take::kOwn, "", ""},
+    {"training.gc_", Take::kOwn, "", ""},
+    {"parallelism.data_parallel_replicate_degree", Take::kInput, "shard.mesh.replicate", ""},
+    {"parallelism.fsdp_reshard_after_forward", Take::kWords, "shard.reshard_after_forward",
+     "default=true always=true never=false"},
+    {"parallelism.data_parallel_shard_degree", Take::kOwn, "", ""},
+    {"parallelism.tensor_parallel_degree", Take::kOne, "", kParallel},
+    {"parallelism.pipeline_parallel_degree", Take::kOne, "", kParallel},
+    {"parallelism.context_parallel_degree", Take::kOne, "", kParallel},
+    {"parallelism.expert_parallel_degree", Take::kOne, "", kParallel},
+    {"parallelism.expert_tensor_parallel_degree", Take::kOne, "", kParallel},
+    {"parallelism.", Take::kOwn, "", ""},
+    {"checkpoint.interval", Take::kInput, "checkpoint.every_steps", ""},
+    {"checkpoint.keep_latest_k", Take::kCopy, "checkpoint.keep_last", ""},
+    {"checkpoint.initial_load_path", Take::kNone, "",
+     "checkpoint.init_from, or model.from for a Hugging Face folder"},
+    {"checkpoint.", Take::kOwn, "", ""},
+    {"activation_checkpoint.mode", Take::kWords, "activation_checkpointing.policy",
+     "none=none full=full selective=selective"},
+    {"activation_checkpoint.", Take::kOwn, "", ""},
+    {"compile.", Take::kOwn, "", ""},
+    {"float8.", Take::kNone, "", "there is no fp8"},
+    {"quantize.", Take::kOwn, "", ""},
+    {"validation.enable", Take::kInput, "data.validation.path", ""},
+    {"validation.freq", Take::kInput, "train.validate_every_steps", ""},
+    {"validation.steps", Take::kInput, "data.validation.batches", ""},
+    {"validation.", Take::kOwn, "", ""},
+};
+
+/// Axolotl's own, then what it passes to transformers.
+const std::vector<Equivalent>& axolotl() {
+  static const std::vector<Equivalent> all = [] {
+    std::vector<Equivalent> both(std::begin(kAxolotl), std::end(kAxolotl));
+    both.insert(both.end(), std::begin(kHuggingFace), std::end(kHuggingFace));
+    return both;
+  }();
+  return all;
+}
+
+}  // namespace
+
+std::span<const Equivalent> equivalents_of(Trainer trainer) {
+  switch (trainer) {
+    case Trainer::kAxolotl:
+      return axolotl();
+    case Trainer::kAutoModel:
+      return kAutoModel;
+    case Trainer::kTorchtitan:
+      return kTorchtitan;
+    case Trainer::kTrainingArguments:
+      return kHuggingFace;
+  }
+  return {};
+}
+
+std::vector<DraftLine> defaults_of(Trainer trainer) {
+  const bool titan = trainer == Trainer::kTorchtitan;
+  std::vector<DraftLine> lines{{"schedule.warmup_start_factor", "0.0", ""},
+                               {"optim.betas", titan ? "[0.9, 0.95]" : "[0.9, 0.999]", ""}};
+  const auto add = [&](const char* key, const char* value) { lines.push_back({key, value, ""}); };
+  if (titan) {
+    add("optim.lr", "8.0e-4");
+    add("optim.weight_decay", "0.1");
+    add("schedule.warmup_steps", "200");
+    add("precision.preset", "bf16_fp32_reduce");
+    add("train.micro_batch_size", "8");
+    add("data.seq_len", "2048");
+    add("train.steps", "10000");
+  } else {
+    add("optim.lr", "5.0e-5");
+    add("optim.weight_decay", trainer == Trainer::kAutoModel ? "0.01" : "0.0");
+    add("schedule.kind", trainer == Trainer::kAxolotl ? "warmup_cosine" : "constant");
+  }
+  if (trainer == Trainer::kAutoModel) add("precision.preset", "bf16_fp32_reduce");
+  for (DraftLine& line : lines) line.comment = "its default there";
+  return lines;
+}
+
+}  // namespace echelon::recipe

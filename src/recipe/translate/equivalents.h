@@ -1,0 +1,43 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/options/choice.h"
+#include "recipe/draft.h"
+
+namespace echelon::recipe {
+
+/// The programs whose configurations are translated.
+enum class Trainer : std::uint8_t { kAxolotl, kAutoModel, kTorchtitan, kTrainingArguments };
+}  // namespace echelon::recipe
+template <>
+inline constexpr std::array<std::string_view, 4> echelon::kWords<echelon::recipe::Trainer>{
+    "axolotl", "automodel", "torchtitan", "transformers"};
+namespace echelon::recipe {
+
+/// What becomes of a setting.
+enum class Take : std::uint8_t {
+  kCopy,   ///< its value is that of `key`
+  kText,   ///< the same, in quotes
+  kWords,  ///< `text`: "theirs=ours theirs=ours"; other values have no equal
+  kOwn,    ///< Echelon does it, or does without; nothing is lost
+  kNone,   ///< no equal, unless it is off; `text`: what to do instead
+  kOne,    ///< no equal, unless it is off, 1 or -1; `text` likewise
+  kInput,  ///< several settings together make keys (translate.cpp)
+};
+
+struct Equivalent {
+  std::string_view theirs;  ///< path, or its begin if it ends with '.' or '_'
+  Take take;
+  std::string_view key;   ///< ours
+  std::string_view text;  ///< by `take`
+};
+
+/// The first that fits a setting counts.
+[[nodiscard]] std::span<const Equivalent> equivalents_of(Trainer trainer);
+
+/// Keys whose default is another one there, with that.
+[[nodiscard]] std::vector<DraftLine> defaults_of(Trainer trainer);
+
+}  // namespace echelon::recipe

@@ -1,0 +1,365 @@
+#include "recipe/translate/translate.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/number.h"
+#include "base/str.h"
+#include "recipe/keys/keys.h"
+
+namespace echelon::recipe {
+namespace {
+
+constexpr std::string_view kSchedules =
+    "cosine=warmup_cosine cosine_with_min_lr=warmup_cosine constant=constant "
+    "constant_with_warmup=linear_warmup";
+
+std::string last_part(const std::string& path, char separator) {
+  return path.substr(path.rfind(separator) + 1);
+}
+
+/// The value of `word` in "theirs=ours theirs=ours".
+std::optional<std::string> value_in(std::string_view words, const std::string& word) {
+  std::istringstream in{std::string(words)};
+  for (std::string pair; in >> pair;) {
+    const std::size_t equals = pair.find('=');
+    if (pair.substr(0, equals) == word) return pair.substr(equals + 1);
+  }
+  return std::nullopt;
+}
+
+bool fits(const Equivalent& rule, const std::string& path) {
+  const bool begin = rule.theirs.ends_with('.') || rule.theirs.ends_with('_');
+  return begin && path != rule.theirs ? path.starts_with(rule.theirs) : path == rule.theirs;
+}
+
+class Translator {
+ public:
+  Translator(Trainer trainer, int ranks) : trainer_(trainer), ranks_(ranks) {
+    for (const DraftLine& line : defaults_of(trainer)) made_[line.key] = line;
+  }
+
+  void take(const Setting& setting) {
+    const auto rules = equivalents_of(trainer_);
+    const auto rule = std::find_if(rules.begin(), rules.end(),
+                                   [&](const Equivalent& one) { return fits(one, setting.path); });
+    if (rule == rules.end()) {
+      if (!setting.is_off()) remark(setting, "no equal is known");
+      return;
+    }
+    if (const auto word = rule->take == Take::kWords ? value_in(rule->text, setting.text) : std::nullopt)
+      return make(std::string(rule->key), *word, setting);
+    if (setting.is_off()) return;
+    switch (rule->take) {
+      case Take::kCopy:
+        return make(std::string(rule->key), setting.text, setting);
+      case Take::kText:
+        return make(std::string(rule->key), quoted(setting.text), setting);
+      case Take::kWords:
+        return remark(setting, str(rule->key, " has no equal of it"));
+      case Take::kOwn:
+        return;
+      case Take::kOne:
+        if (setting.text == "1" || setting.text == "-1") return;
+        return remark(setting, rule->text);
+      case Take::kNone:
+        return remark(setting, rule->text);
+      case Take::kInput:
+        inputs_[std::string(rule->key)].push_back(setting);
+        return;
+    }
+  }
+
+  Translation finish() {
+    make_model();
+    make_data();
+    make_batch();
+    make_length();
+    make_optimizer();
+    make_schedule();
+    make_intervals();
+    make_adapter();
+    Translation translation{{}, std::move(remarks_)};
+    for (const Key& key : keys()) {
+      const auto line = made_.find(key.path);
+      if (line != made_.end()) translation.lines.push_back(line->second);
+    }
+    return translation;
+  }
+
+ private:
+  void remark(const Setting& setting, std::string_view text) {
+    remarks_.push_back(
+        str("line ", setting.line, ": ", printable(setting.path), ": ", printable(setting.text), "; ", text));
+  }
+
+  void make(const std::string& key, const std::string& value, const Setting& from) {
+    made_[key] = {key, value, from.path};
+  }
+
+  /// The last setting that was kept for `key`.
+  [[nodiscard]] const Setting* input(const std::string& key) const {
+    const auto found = inputs_.find(key);
+    return found == inputs_.end() ? nullptr : &found->second.back();
+  }
+
+  /// Its value as a count; what is none is remarked and counts as missing.
+  std::optional<std::int64_t> count(const std::string& key) {
+    const Setting* setting = input(key);
+    std::int64_t value = 0;
+    double number = 0;
+    if (setting == nullptr) return std::nullopt;
+    if (!read_integer(setting->text, value).empty()) {
+      if (!read_number(setting->text, number).empty() || number < 1 ||
+          number != static_cast<double>(static_cast<std::int64_t>(number))) {
+        remark(*setting, str(key, " is a whole number"));
+        return std::nullopt;
+      }
+      value = static_cast<std::int64_t>(number);
+    }
+    return value > 0 ? std::optional(value) : std::nullopt;
+  }
+
+  void make_model() {
+    if (const Setting* name = input("model.from")) {
+      folder_ = last_part(name->text, '/');
+      make("model.from", quoted(folder_), *name);
+      made_["model.from"].comment +=
+          str("; a folder: hf download ", printable(name->text), " --local-dir ", folder_);
+    }
+    const auto titan = inputs_.find("model.preset");
+    if (titan == inputs_.end()) return;
+    std::string name;
+    for (const Setting& setting : titan->second) name += (name.empty() ? "" : " ") + setting.text;
+    const auto preset = value_in(
+        "llama3-8B=llama_3_1_8b llama3-70B=llama_70b qwen3-0.6B=qwen3_0_6b qwen3-1.7B=qwen3_1_7b "
+        "qwen3-4B=qwen3_4b qwen3-8B=qwen3_8b qwen3-14B=qwen3_14b qwen3-32B=qwen3_32b",
+        joined_name(name));
+    if (preset)
+      make("model.preset", *preset, titan->second.back());
+    else
+      remark(titan->second.back(),
+             str("no preset is this model ('", printable(name), "'); set the sizes of section model"));
+  }
+
+  static std::string joined_name(std::string name) {
+    std::replace(name.begin(), name.end(), ' ', '-');
+    return name;
+  }
+
+  void make_data() {
+    const auto found = inputs_.find("data.path");
+    const bool pretrains =
+        trainer_ == Trainer::kTorchtitan || (trainer_ == Trainer::kTrainingArguments && folder_.empty());
+    bool chats = !pretrains;
+    std::string sources;
+    int line = 0;
+    if (found != inputs_.end()) {
+      for (const Setting& setting : found->second) {
+        const std::string leaf = last_part(setting.path, '.');
+        if (setting.text == "completion" || setting.text.find("nanogpt") != std::string::npos ||
+            setting.text.find("megatron") != std::string::npos)
+          chats = false;
+        if (leaf != "path" && leaf != "dataset" && leaf != "dataset_name" && leaf != "path_or_dataset" &&
+            leaf != "dataset_path")
+          continue;
+        sources += (sources.empty() ? "" : " ") + setting.text;
+        line = line == 0 ? setting.line : line;
+      }
+    }
+    const Setting* validation = input("data.validation.path");
+    double share = 0;
+    const bool by_share = validation != nullptr && trainer_ == Trainer::kAxolotl &&
+                          read_number(validation->text, share).empty() && share < 1;
+    if (by_share && share == 0) validation = nullptr;
+    const Setting where{.path = "", .line = line, .text = sources};
+    made_["data.kind"] = {"data.kind", chats ? "chat" : "tokens", ""};
+    made_["data.path"] = {"data.path", "data/train.tok", "see the command above"};
+    if (validation != nullptr)
+      made_["data.validation.path"] = {"data.validation.path", "data/valid.tok", validation->path};
+    const Setting* tokenizer = input("data.tokenizer");
+    const std::string name = tokenizer != nullptr ? last_part(tokenizer->text, '/')
+                             : folder_.empty()    ? "FOLDER"
+                                                  : folder_;
+    remarks_.insert(
+        remarks_.begin(),
+        str(sources.empty() ? "the data" : str("line ", line, ": ", printable(sources)),
+            "; download it, then: echelon prepare FILES ", chats ? "--format chat " : "", "--tokenizer ",
+            printable(name), " --output data",
+            by_share && validation != nullptr ? " --validation-fraction " + validation->text : ""));
+  }
+
+  void make_batch() {
+    const std::int64_t micro =
+        count("train.micro_batch_size")
+            .value_or(trainer_ == Trainer::kTrainingArguments || trainer_ == Trainer::kTorchtitan ? 8 : 1);
+    const bool whole = trainer_ == Trainer::kAutoModel || trainer_ == Trainer::kTorchtitan;
+    const auto given = count("train.global_batch_size");
+    const std::int64_t passes = whole ? 1 : given.value_or(1);
+    const std::int64_t batch = whole && given ? *given : micro * passes * ranks_;
+    made_["train.micro_batch_size"] = {"train.micro_batch_size", std::to_string(micro), "of a rank"};
+    made_["train.global_batch_size"] = {
+        "train.global_batch_size", std::to_string(batch),
+        whole && given ? "of all ranks"
+                       : str(micro, " x ", passes, passes == 1 ? " pass x " : " passes x ", ranks_,
+                             ranks_ == 1 ? " rank; --ranks N for N" : " ranks")};
+    if (const auto copies = count("shard.mesh.replicate"); copies && *copies > 1) {
+      make("shard.strategy", "hybrid_shard", *input("shard.mesh.replicate"));
+      make("shard.mesh.replicate", std::to_string(*copies), *input("shard.mesh.replicate"));
+    }
+  }
+
+  void make_length() {
+    steps_ = count("train.steps");
+    const auto epochs = steps_ ? std::nullopt : count("train.epochs");
+    if (steps_) make("train.steps", std::to_string(*steps_), *input("train.steps"));
+    if (epochs) make("train.epochs", std::to_string(*epochs), *input("train.epochs"));
+    if (!steps_ && made_.count("train.steps") > 0) steps_ = std::stoll(made_["train.steps"].value);
+    if (steps_ || epochs) return;
+    const char* usual = trainer_ == Trainer::kTrainingArguments ? "3" : "1";
+    made_["train.epochs"] = {"train.epochs", usual, "its default there"};
+  }
+
+  void make_optimizer() {
+    make_betas();
+    const Setting* kind = input("optim.kind");
+    if (kind == nullptr) return;
+    std::string name = in_lower_case(last_part(kind->text, '.'));
+    const auto decay = made_.find("optim.weight_decay");
+    double value = 0;
+    const bool decays =
+        decay == made_.end() || !read_number(decay->second.value, value).empty() || value != 0;
+    if (name == "adam" && !decays) name = "adamw";  // the same without decay
+    if (name.find("8bit") != name.npos) remark(*kind, "its states are kept in fp32");
+    if (name.find("adamw") != name.npos || name == "fusedadam" || name == "muon" || name == "sgd")
+      make("optim.kind", name == "muon" || name == "sgd" ? name : "adamw", *kind);
+    else
+      remark(*kind, name == "adam"
+                        ? "Adam's decay is part of the gradient; AdamW's, which is set here, is not"
+                        : "optim.kind has no equal of it");
+  }
+
+  void make_betas() {
+    if (const auto betas = inputs_.find("optim.betas"); betas != inputs_.end()) {
+      std::string first = "0.9";
+      std::string second = trainer_ == Trainer::kTorchtitan ? "0.95" : "0.999";
+      for (const Setting& setting : betas->second)
+        (setting.path.ends_with('1') ? first : second) = setting.text;
+      make("optim.betas", str('[', first, ", ", second, ']'), betas->second.back());
+    }
+  }
+
+  void make_schedule() {
+    const Setting* kind = input("schedule.kind");
+    const bool linear = kind != nullptr
+                            ? kind->text == "linear"
+                            : trainer_ == Trainer::kTrainingArguments || trainer_ == Trainer::kTorchtitan;
+    std::int64_t warmup = 0;
+    if (const Setting* share = ratio()) {
+      double value = 0;
+      if (read_number(share->text, value).empty() && steps_)
+        warmup = static_cast<std::int64_t>(value * static_cast<double>(*steps_) + 0.5);
+      else
+        remark(
+            *share,
+            "set schedule.warmup_steps to this share of the run's steps, which `echelon train` tells first");
+    } else if (const auto given = count("schedule.warmup_steps")) {
+      warmup = *given;
+    } else if (made_.count("schedule.warmup_steps") > 0) {
+      warmup = std::stoll(made_["schedule.warmup_steps"].value);
+    }
+    made_.erase("schedule.warmup_steps");
+    const Setting from{.path = kind != nullptr ? kind->path : "its default there"};
+    if (linear) {
+      make("schedule.kind", "sequence", from);
+      make("schedule.sequence",
+           warmup > 0 ? str("[linear_warmup ", warmup, ", linear_decay]") : "[linear_decay]", from);
+      return;
+    }
+    if (kind != nullptr) {
+      if (const auto word = value_in("cosine=warmup_cosine cosine_with_min_lr=warmup_cosine "
+                                     "constant=constant constant_with_warmup=linear_warmup",
+                                     kind->text))
+        make("schedule.kind", *word, *kind);
+      else
+        remark(*kind, "schedule.kind has no equal of it");
+    }
+    if (warmup == 0) return;
+    if (made_["schedule.kind"].value == "constant") make("schedule.kind", "linear_warmup", from);
+    made_["schedule.warmup_steps"] = {"schedule.warmup_steps", std::to_string(warmup), "of linear warm-up"};
+  }
+
+  /// The setting of the warm-up if it is a share of the run.
+  [[nodiscard]] const Setting* ratio() const {
+    const Setting* setting = input("schedule.warmup_steps");
+    return setting != nullptr && setting->path.ends_with("ratio") ? setting : nullptr;
+  }
+
+  void make_intervals() {
+    for (const char* key :
+         {"checkpoint.every_steps", "train.validate_every_steps", "data.validation.batches"}) {
+      const auto value = count(key);
+      const bool validates =
+          std::string_view(key) == "checkpoint.every_steps" || made_.count("data.validation.path") > 0;
+      if (value && validates) make(key, std::to_string(*value), *input(key));
+    }
+  }
+
+  void make_adapter() {
+    const Setting* modules = input("lora.modules");
+    if (modules != nullptr && modules->text.find_first_of("()|^$+\\") != std::string::npos)
+      remark(*modules, "name the modules in lora.modules: it takes no regular expression");
+    else if (modules != nullptr && modules->text != "*")  // all, which is the default
+      make("lora.modules",
+           modules->text.starts_with('[') ? modules->text : str('[', quoted(modules->text), ']'), *modules);
+    if (trainer_ != Trainer::kAxolotl) return;
+    const Setting* adapter = input("lora.rank");
+    if (adapter == nullptr) {  // then the widths of adapters mean nothing
+      std::erase_if(made_, [](const auto& line) { return line.first.starts_with("lora."); });
+    } else if (made_.count("lora.rank") == 0) {
+      make("lora.rank", "8", *adapter);
+    }
+    if (adapter != nullptr && adapter->text != "lora")
+      remark(*adapter, "adapters are those of LoRA, beside weights that are not quantized");
+  }
+
+  Trainer trainer_;
+  int ranks_;
+  std::map<std::string, DraftLine> made_;
+  std::map<std::string, std::vector<Setting>> inputs_;  ///< by the key for which they are kept
+  std::vector<std::string> remarks_;
+  std::string folder_;  ///< of the model
+  std::optional<std::int64_t> steps_;
+};
+
+}  // namespace
+
+Trainer trainer_of(const std::string& name, const std::vector<Setting>& settings) {
+  const auto has = [&](std::string_view path) {
+    return std::any_of(settings.begin(), settings.end(), [&](const Setting& one) {
+      return one.path == path || (path.ends_with('.') && one.path.starts_with(path));
+    });
+  };
+  if (has("base_model")) return Trainer::kAxolotl;
+  if (has("step_scheduler.")) return Trainer::kAutoModel;
+  if (has("training.") && (has("job.") || has("model.flavor"))) return Trainer::kTorchtitan;
+  if (has("per_device_train_batch_size") || has("learning_rate") || has("num_train_epochs") ||
+      has("output_dir"))
+    return Trainer::kTrainingArguments;
+  throw Error(Code::kUsage,
+              str("'", printable(name),
+                  "' is no configuration that is known here; expected axolotl's YAML (base_model), NeMo "
+                  "AutoModel's (step_scheduler), torchtitan's TOML ([training]), or "
+                  "TrainingArguments of transformers as JSON or YAML (per_device_train_batch_size)"));
+}
+
+Translation translate(Trainer trainer, const std::vector<Setting>& settings, int ranks) {
+  Translator translator(trainer, ranks);
+  for (const Setting& setting : settings) translator.take(setting);
+  return translator.finish();
+}
+
+}  // namespace echelon::recipe

@@ -1,0 +1,122 @@
+#include "recipe/translate/translate.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace echelon::recipe {
+namespace {
+
+Translation of(const std::string& name, const std::string& text, int ranks = 1) {
+  const std::vector<Setting> settings = read_settings(name, text);
+  return translate(trainer_of(name, settings), settings, ranks);
+}
+
+std::string value(const Translation& translation, const std::string& key) {
+  for (const DraftLine& line : translation.lines)
+    if (line.key == key) return line.value;
+  return "";
+}
+
+bool remarks(const Translation& translation, const std::string& text) {
+  return std::any_of(translation.remarks.begin(), translation.remarks.end(),
+                     [&](const std::string& remark) { return remark.find(text) != remark.npos; });
+}
+
+TEST(Translate, ReadsAxolotl) {
+  const Translation made = of("a.yml",
+                              "base_model: org/Small-1B\n"
+                              "adapter: qlora\nlora_r: 4\nlora_target_modules: [q_proj, '*_proj']\n"
+                              "datasets:\n  - path: org/chats\n    type: chat_template\n"
+                              "val_set_size: 0.05\nsequence_len: 2_048\n"
+                              "micro_batch_size: 2\ngradient_accumulation_steps: 3\nmax_steps: 100\n"
+                              "warmup_ratio: 0.1\nlearning_rate: 2e-4\noptimizer: paged_adamw_8bit\n"
+                              "bf16: auto\nwandb_project:\nwandb_name: x\nnot_known: 7\n",
+                              4);
+  EXPECT_EQ(value(made, "model.from"), "\"Small-1B\"");
+  EXPECT_EQ(value(made, "lora.rank"), "4");
+  EXPECT_EQ(value(made, "lora.modules"), "[\"q_proj\", \"*_proj\"]");
+  EXPECT_EQ(value(made, "data.kind"), "chat");
+  EXPECT_EQ(value(made, "data.seq_len"), "2048");
+  EXPECT_EQ(value(made, "train.global_batch_size"), "24") << "2 x 3 passes x 4 ranks";
+  EXPECT_EQ(value(made, "schedule.warmup_steps"), "10");
+  EXPECT_EQ(value(made, "schedule.kind"), "warmup_cosine") << "its default";
+  EXPECT_EQ(value(made, "optim.betas"), "[0.9, 0.999]") << "its default, which is not ours";
+  EXPECT_EQ(value(made, "precision.preset"), "bf16_fp32_reduce");
+  EXPECT_TRUE(remarks(made,
+                      "org/chats; download it, then: echelon prepare FILES --format chat --tokenizer "
+                      "Small-1B --output data --validation-fraction 0.05"));
+  EXPECT_TRUE(remarks(made, "line 15: optimizer: paged_adamw_8bit; its states are kept in fp32"));
+  EXPECT_TRUE(remarks(made, "line 2: adapter: qlora"));
+  EXPECT_TRUE(remarks(made, "wandb_name"));
+  EXPECT_FALSE(remarks(made, "wandb_project")) << "it has no value";
+  EXPECT_TRUE(remarks(made, "line 19: not_known: 7; no equal is known"));
+}
+
+TEST(Translate, LeavesOutAdaptersThatAxolotlWouldNotMake) {
+  const Translation made = of("a.yml", "base_model: m\nlora_r: 4\nlora_alpha: 8\n");
+  EXPECT_EQ(value(made, "lora.rank"), "");
+  EXPECT_EQ(value(made, "lora.alpha"), "");
+}
+
+TEST(Translate, ReadsTorchtitan) {
+  const Translation made =
+      of("t.toml",
+         "[job]\ndump_folder = \"./out\"\n[model]\nname = \"llama3\"\nflavor = \"8B\"\n"
+         "[training]\nlocal_batch_size = 2  # of a GPU\nsteps = 50\nseq_len = 512\n"
+         "[lr_scheduler]\nwarmup_steps = 5\n[parallelism]\ntensor_parallel_degree = 2\n"
+         "pipeline_parallel_degree = 1\n[quantize.linear.float8]\nfilter = [\n  'a',\n  'b'\n]\n",
+         8);
+  EXPECT_EQ(value(made, "model.preset"), "llama_3_1_8b");
+  EXPECT_EQ(value(made, "train.global_batch_size"), "16");
+  EXPECT_EQ(value(made, "schedule.sequence"), "[linear_warmup 5, linear_decay]");
+  EXPECT_EQ(value(made, "optim.lr"), "8.0e-4") << "its default";
+  EXPECT_TRUE(remarks(made, "line 13: parallelism.tensor_parallel_degree: 2; there is no tensor"));
+  EXPECT_FALSE(remarks(made, "pipeline_parallel_degree"));
+}
+
+TEST(Translate, ReadsAutoModel) {
+  const Translation made = of("n.yaml",
+                              "step_scheduler: {global_batch_size: 32, local_batch_size: 4, max_steps: 10}\n"
+                              "model: {pretrained_model_name_or_path: org/m}\n"
+                              "peft: {dim: 8, target_modules: '*_proj'}\n"
+                              "optimizer: {_target_: torch.optim.Adam, lr: 1.0e-5, weight_decay: 0.1}\n");
+  EXPECT_EQ(value(made, "train.global_batch_size"), "32");
+  EXPECT_EQ(value(made, "lora.modules"), "[\"*_proj\"]");
+  EXPECT_EQ(value(made, "optim.kind"), "");
+  EXPECT_TRUE(remarks(made, "Adam's decay is part of the gradient"));
+}
+
+TEST(Translate, ReadsTrainingArguments) {
+  const Translation made = of("h.json",
+                              R"({"output_dir": "out", "num_train_epochs": 2.0, "learning_rate": 3e-5,
+                                  "adam_beta2": 0.98, "save_steps": 0.2, "lr_scheduler_type": "linear"})");
+  EXPECT_EQ(value(made, "train.epochs"), "2");
+  EXPECT_EQ(value(made, "optim.betas"), "[0.9, 0.98]");
+  EXPECT_EQ(value(made, "schedule.sequence"), "[linear_decay]");
+  EXPECT_EQ(value(made, "train.micro_batch_size"), "8") << "its default";
+  EXPECT_TRUE(remarks(made, "save_steps: 0.2; checkpoint.every_steps is a whole number"));
+}
+
+TEST(Translate, RefusesWhatItDoesNotKnow) {
+  const auto message = [](const std::string& name, const std::string& text) -> std::string {
+    try {
+      (void)of(name, text);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kUsage);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(message("x.yaml", "name: x\n").find("no configuration that is known here"), std::string::npos);
+  EXPECT_NE(message("x.yaml", "").find("x.yaml is empty"), std::string::npos);
+  EXPECT_NE(message("x.yaml", "- a\n").find("expected keys with values"), std::string::npos);
+  EXPECT_NE(message("x.yaml", "a: [1\nb: 2\n").find("x.yaml:"), std::string::npos);
+  EXPECT_NE(message("x.toml", "[training]\nsteps\n").find("x.toml:2: expected key = value"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace echelon::recipe
