@@ -1,9 +1,9 @@
 #include "bootstrap/hidden_pmix.h"
 
-#include <dlfcn.h>
-#include <pmix.h>
-
 #include <cstdlib>
+
+#include "base/error.h"
+#include "bootstrap/pmix_library.h"
 
 namespace {
 
@@ -13,11 +13,12 @@ constexpr const char* kHidden = "ECHELON_PMIX_HIDDEN";
 
 }  // namespace
 
-/// Interposes PMIx's own function, for this process and all its libraries.
-extern "C" int PMIx_Initialized(void) {
-  using Function = int (*)();
-  static const auto real = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, "PMIx_Initialized"));
-  return std::getenv(kHidden) != nullptr || real == nullptr ? 0 : real();
+/// Interposes PMIx's own function, for this process and all its libraries. PMIx that cannot be loaded is not
+/// initialized either.
+extern "C" int PMIx_Initialized(void) try {
+  return std::getenv(kHidden) != nullptr ? 0 : echelon::pmix().initialized();
+} catch (const echelon::Error&) {
+  return 0;
 }
 
 namespace echelon {

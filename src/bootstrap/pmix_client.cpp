@@ -1,19 +1,47 @@
 #include "bootstrap/pmix_client.h"
 
-#include <pmix.h>
-
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
+#include <cstdlib>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
 #include "base/str.h"
 #include "bootstrap/call_thread.h"
+#include "bootstrap/pmix_library.h"
 
 namespace echelon {
 namespace {
+
+/// Fills a field of a structure that is all zeros.
+template <std::size_t kSize>
+void fill(char (&field)[kSize], std::string_view text) {
+  text.copy(field, kSize - 1);
+}
+
+pmix_info_t flag(const char* name) {
+  pmix_info_t info{};
+  fill(info.key, name);
+  info.value.type = PMIX_BOOL;
+  info.value.data.flag = true;
+  return info;
+}
+
+pmix_info_t deadline(double seconds) {
+  pmix_info_t info{};
+  fill(info.key, PMIX_TIMEOUT);
+  info.value.type = PMIX_INT;
+  info.value.data.integer = seconds < 1 ? 1 : static_cast<int>(seconds);
+  return info;
+}
+
+/// Frees a value that PMIx returned: a number or a string, as asked for.
+void release(pmix_value_t* value) {
+  if (value->type == PMIX_STRING) std::free(value->data.string);
+  std::free(value);
+}
 
 /// Arguments and answer of a non-blocking PMIx call. Shared with the call, which may outlive the waiting
 /// caller and reads its arguments until it completes.
@@ -21,13 +49,6 @@ struct Answer {
   Answer() = default;
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
-  ~Answer() {
-    for (pmix_info_t& option : options) PMIX_INFO_DESTRUCT(&option);
-  }
-  void option(const char* name, const void* value, pmix_data_type_t type) {
-    pmix_info_t& added = options.emplace_back();  // the macro names it several times
-    PMIX_INFO_LOAD(&added, name, value, type);
-  }
 
   pmix_proc_t about{};
   std::string key;
@@ -71,19 +92,16 @@ void on_value(pmix_status_t status, pmix_value_t* value, void* handle) {
   (*answer)->set(status);
 }
 
-int whole_seconds(double seconds) {
-  return seconds < 1 ? 1 : static_cast<int>(seconds);
-}
-
 pmix_proc_t process(const char* name_space, pmix_rank_t rank) {
-  pmix_proc_t proc;
-  PMIX_LOAD_PROCID(&proc, name_space, rank);
+  pmix_proc_t proc{};
+  fill(proc.nspace, name_space);
+  proc.rank = rank;
   return proc;
 }
 
 [[noreturn]] void fail(const std::string& doing, pmix_status_t status, const std::string& circumstances) {
   throw Error(Code::kEnvironment,
-              str(doing, " failed: ", PMIx_Error_string(status), " (", status, "), ", circumstances));
+              str(doing, " failed: ", pmix().error_string(status), " (", status, "), ", circumstances));
 }
 
 }  // namespace
@@ -100,9 +118,10 @@ PmixClient::PmixClient(const LaunchEnvironment& environment, double timeout_s)
 }
 
 void PmixClient::connect() {
+  const auto init = pmix().init;
   // The call may outlive this object; what it writes to must as well.
   const auto status =
-      self_->calls.call_within(timeout_s_, [self = self_] { return PMIx_Init(&self->proc, nullptr, 0); });
+      self_->calls.call_within(timeout_s_, [self = self_, init] { return init(&self->proc, nullptr, 0); });
   if (!status) {
     throw Error(Code::kEnvironment,
                 str("PMIx_Init did not return within ", timeout_s_, " s, waiting for the PMIx server of ",
@@ -127,12 +146,12 @@ const std::string& PmixClient::name_space() const {
 int PmixClient::job_size() const {
   const pmix_proc_t all = process(self_->proc.nspace, PMIX_RANK_WILDCARD);
   pmix_value_t* value = nullptr;
-  const pmix_status_t status = PMIx_Get(&all, PMIX_JOB_SIZE, nullptr, 0, &value);
+  const pmix_status_t status = pmix().get(&all, PMIX_JOB_SIZE, nullptr, 0, &value);
   if (status != PMIX_SUCCESS) fail("querying the number of ranks from PMIx", status, circumstances());
   const bool right_type = value->type == PMIX_UINT32;
   const auto size = static_cast<int>(value->data.uint32);
   const int type = value->type;
-  PMIX_VALUE_RELEASE(value);
+  release(value);
   if (!right_type || size < 1) {
     throw Error(Code::kEnvironment, str("PMIx returned the number of ranks as type ", type,
                                         ", expected a positive uint32; ", circumstances()));
@@ -142,43 +161,37 @@ int PmixClient::job_size() const {
 
 std::optional<std::string> PmixClient::host_of(int rank) const {
   const pmix_proc_t proc = process(self_->proc.nspace, static_cast<pmix_rank_t>(rank));
-  pmix_info_t options[1];
-  const bool yes = true;
   // PMIX_OPTIONAL asks only for what the library already knows: no request to peers.
-  PMIX_INFO_LOAD(&options[0], PMIX_OPTIONAL, &yes, PMIX_BOOL);
+  const pmix_info_t known = flag(PMIX_OPTIONAL);
   pmix_value_t* value = nullptr;
-  const pmix_status_t status = PMIx_Get(&proc, PMIX_HOSTNAME, options, 1, &value);
-  PMIX_INFO_DESTRUCT(&options[0]);
+  const pmix_status_t status = pmix().get(&proc, PMIX_HOSTNAME, &known, 1, &value);
   if (status != PMIX_SUCCESS || value == nullptr) return std::nullopt;
   std::optional<std::string> host;
   if (value->type == PMIX_STRING && value->data.string != nullptr) host = value->data.string;
-  PMIX_VALUE_RELEASE(value);
+  release(value);
   return host;
 }
 
 void PmixClient::publish(const std::string& key, const Blob& bytes) {
-  pmix_value_t value;
-  PMIX_VALUE_CONSTRUCT(&value);
+  pmix_value_t value{};
   value.type = PMIX_BYTE_OBJECT;
   // PMIx copies the bytes; the const_cast only satisfies its C struct.
   value.data.bo.bytes = reinterpret_cast<char*>(const_cast<std::byte*>(bytes.data()));
   value.data.bo.size = bytes.size();
-  pmix_status_t status = PMIx_Put(PMIX_GLOBAL, key.c_str(), &value);
-  if (status == PMIX_SUCCESS) status = PMIx_Commit();
+  pmix_status_t status = pmix().put(PMIX_GLOBAL, key.c_str(), &value);
+  if (status == PMIX_SUCCESS) status = pmix().commit();
   if (status != PMIX_SUCCESS)
     fail(str("publishing ", bytes.size(), " bytes as '", key, "' through PMIx"), status, circumstances());
 }
 
 bool PmixClient::fence(bool collect, const std::string& doing) {
-  const bool yes = true;
-  const int seconds = whole_seconds(timeout_s_);
   const auto answer = std::make_shared<Answer>();
-  answer->option(PMIX_TIMEOUT, &seconds, PMIX_INT);
+  answer->options.push_back(deadline(timeout_s_));
   // Slurm looks only at the presence of this key, so it is left out altogether where no data travel.
-  if (collect) answer->option(PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
+  if (collect) answer->options.push_back(flag(PMIX_COLLECT_DATA));
   void* handle = handle_of(answer);
   const pmix_status_t started =
-      PMIx_Fence_nb(nullptr, 0, answer->options.data(), answer->options.size(), on_fence, handle);
+      pmix().fence_nb(nullptr, 0, answer->options.data(), answer->options.size(), on_fence, handle);
   if (started != PMIX_SUCCESS) {
     take(handle);
     if (started == PMIX_OPERATION_SUCCEEDED) return true;
@@ -191,14 +204,13 @@ bool PmixClient::fence(bool collect, const std::string& doing) {
 }
 
 std::optional<Blob> PmixClient::published(int rank, const std::string& key, double wait_s) const {
-  const int seconds = whole_seconds(wait_s);
   const auto answer = std::make_shared<Answer>();
   answer->about = process(self_->proc.nspace, static_cast<pmix_rank_t>(rank));
   answer->key = key;
-  answer->option(PMIX_TIMEOUT, &seconds, PMIX_INT);
+  answer->options.push_back(deadline(wait_s));
   void* handle = handle_of(answer);
-  const pmix_status_t started = PMIx_Get_nb(&answer->about, answer->key.c_str(), answer->options.data(),
-                                            answer->options.size(), on_value, handle);
+  const pmix_status_t started = pmix().get_nb(&answer->about, answer->key.c_str(), answer->options.data(),
+                                              answer->options.size(), on_value, handle);
   if (started != PMIX_SUCCESS) {
     take(handle);
     return std::nullopt;
@@ -210,11 +222,11 @@ std::optional<Blob> PmixClient::published(int rank, const std::string& key, doub
 
 void PmixClient::abort(int exit_code, const std::string& reason) {
   static_cast<void>(self_->calls.call_within(
-      1.0, [exit_code, reason] { return PMIx_Abort(exit_code, reason.c_str(), nullptr, 0); }));
+      1.0, [exit_code, reason] { return pmix().abort(exit_code, reason.c_str(), nullptr, 0); }));
 }
 
 void PmixClient::finalize() {
-  const auto status = self_->calls.call_within(timeout_s_, [] { return PMIx_Finalize(nullptr, 0); });
+  const auto status = self_->calls.call_within(timeout_s_, [] { return pmix().finalize(nullptr, 0); });
   if (!status) {
     throw Error(Code::kEnvironment,
                 str("PMIx_Finalize did not return within ", timeout_s_, " s; ", circumstances()));
@@ -231,12 +243,15 @@ std::string PmixClient::circumstances() const {
   return str(pmix_version(), server, slurm, known_bad_pair(environment_, pmix_version()));
 }
 
-std::string pmix_version() {
+/// "no PMIx" where none can be loaded: `echelon --version` and doctor go on without it.
+std::string pmix_version() try {
   // "OpenPMIx 4.2.2rc2, repo rev: ... (PMIx Standard: ...)" up to 5.x, "4.2.2" and the like elsewhere.
-  const std::string text = PMIx_Get_version();
+  const std::string text = pmix().get_version();
   const auto first = text.find_first_of("0123456789");
   if (first == text.npos) return "PMIx " + text;
   return "PMIx " + text.substr(first, text.find_first_of(", ", first) - first);
+} catch (const Error&) {
+  return "no PMIx";
 }
 
 }  // namespace echelon

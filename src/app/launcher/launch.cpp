@@ -238,7 +238,7 @@ int launch_local_ranks(int ranks, const std::vector<std::string>& argv_of_one_ra
     throw Error(
         Code::kEnvironment,
         "cannot start local ranks: mpirun is not in PATH; install Open MPI (Debian, Ubuntu: apt-get install "
-        "openmpi-bin), or run one rank");
+        "openmpi-bin) or load its module (module load openmpi), or run one rank");
   }
   if (argv_of_one_rank.empty() || find_program(argv_of_one_rank[0]).empty()) {
     throw Error(Code::kEnvironment,

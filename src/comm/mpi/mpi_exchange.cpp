@@ -68,7 +68,7 @@ void MpiExchange::check(int mpi_result, const char* call) const {
   if (mpi_result == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;
-  MPI_Error_string(mpi_result, text, &length);
+  mpi().error_string(mpi_result, text, &length);
   throw Error(Code::kPeer,
               str(call, " failed in ", this_operation(), " on ", group_.name_of(group_.rank), ": ", text));
 }
@@ -102,8 +102,8 @@ void MpiExchange::announce(const std::function<std::span<const std::byte>(int)>&
     MPI_Request request;
     // The receive is posted before the send: an announcement then finds its buffer, and MPI need not keep a
     // copy of it.
-    check(MPI_Irecv(&group_.incoming[index], sizeof(MpiEnvelope), MPI_BYTE, world, group_.tag, MPI_COMM_WORLD,
-                    &request),
+    check(mpi().irecv(&group_.incoming[index], sizeof(MpiEnvelope), mpi().byte, world, group_.tag,
+                      mpi().world, &request),
           "MPI_Irecv");
     add(request, peer, [this, peer] { on_envelope(peer); });
     MpiEnvelope& envelope = group_.outgoing[index];
@@ -113,7 +113,7 @@ void MpiExchange::announce(const std::function<std::span<const std::byte>(int)>&
     std::copy(bytes.begin(), bytes.end(), envelope.bytes);
     count(bytes.size());
     const int length = static_cast<int>(offsetof(MpiEnvelope, bytes) + bytes.size());
-    check(MPI_Isend(&envelope, length, MPI_BYTE, world, group_.tag, MPI_COMM_WORLD, &request), "MPI_Isend");
+    check(mpi().isend(&envelope, length, mpi().byte, world, group_.tag, mpi().world, &request), "MPI_Isend");
     add(request, peer, {});
   }
 }
@@ -142,8 +142,8 @@ void MpiExchange::send(int peer, const void* bytes, std::size_t size, MpiPhase p
   for (std::size_t begin = 0; begin < size; begin += kPieceBytes) {
     const std::size_t piece = std::min(kPieceBytes, size - begin);
     MPI_Request request;
-    check(MPI_Isend(static_cast<const std::byte*>(bytes) + begin, static_cast<int>(piece), MPI_BYTE, world,
-                    group_.tag + static_cast<int>(phase), MPI_COMM_WORLD, &request),
+    check(mpi().isend(static_cast<const std::byte*>(bytes) + begin, static_cast<int>(piece), mpi().byte,
+                      world, group_.tag + static_cast<int>(phase), mpi().world, &request),
           "MPI_Isend");
     add(request, peer, begin + piece == size ? done : std::function<void()>());
   }
@@ -157,8 +157,8 @@ void MpiExchange::receive(int peer, void* bytes, std::size_t size, MpiPhase phas
   for (std::size_t begin = 0; begin < size; begin += kPieceBytes) {
     const std::size_t piece = std::min(kPieceBytes, size - begin);
     MPI_Request request;
-    check(MPI_Irecv(static_cast<std::byte*>(bytes) + begin, static_cast<int>(piece), MPI_BYTE, world,
-                    group_.tag + static_cast<int>(phase), MPI_COMM_WORLD, &request),
+    check(mpi().irecv(static_cast<std::byte*>(bytes) + begin, static_cast<int>(piece), mpi().byte, world,
+                      group_.tag + static_cast<int>(phase), mpi().world, &request),
           "MPI_Irecv");
     add(request, peer, [left, done] {
       if (--*left == 0 && done) done();
@@ -170,8 +170,8 @@ bool MpiExchange::progress() {
   finished_.resize(requests_.size());
   statuses_.resize(requests_.size());
   int count = 0;
-  const int result = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
-                                  finished_.data(), statuses_.data());
+  const int result = mpi().testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
+                                    finished_.data(), statuses_.data());
   if (result == MPI_ERR_IN_STATUS) {
     for (int n = 0; n < count; ++n) check(statuses_[static_cast<std::size_t>(n)].MPI_ERROR, "a message");
   }
@@ -223,7 +223,7 @@ std::vector<int> MpiExchange::waiting_for() const {
   // Without an announcement nothing else can come from a peer: those are named first.
   if (!peers.empty()) return peers;
   for (std::size_t index = 0; index < requests_.size(); ++index) {
-    if (requests_[index] != MPI_REQUEST_NULL) peers.push_back(messages_[index].peer);
+    if (requests_[index] != mpi().null_request) peers.push_back(messages_[index].peer);
   }
   std::sort(peers.begin(), peers.end());
   peers.erase(std::unique(peers.begin(), peers.end()), peers.end());

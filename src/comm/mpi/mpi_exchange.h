@@ -1,6 +1,4 @@
 #pragma once
-#include <mpi.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "comm/awaited.h"
+#include "comm/mpi/mpi_library.h"
 #include "comm/operation.h"
 #include "comm/peer_failure.h"
 #include "comm/peer_watch.h"

@@ -1,6 +1,5 @@
 #include "comm/mpi/mpi_worker.h"
 
-#include <mpi.h>
 #include <pthread.h>
 #include <sys/prctl.h>
 
@@ -9,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "comm/mpi/mpi_library.h"
 
 namespace echelon {
 
@@ -50,16 +50,16 @@ void start_mpi(int& rank, int& size) {
   setenv("OMPI_MCA_mpi_ft_enable", "1", 0);
   int level = 0;
   // FUNNELED: the thread that initializes MPI is the only one to call it.
-  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS ||
+  if (mpi().init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS ||
       level < MPI_THREAD_FUNNELED) {
     throw Error(Code::kEnvironment, str("MPI_Init_thread failed or offers thread level ", level,
                                         ", expected MPI_THREAD_FUNNELED (", MPI_THREAD_FUNNELED,
                                         ") or more: use an MPI built with thread support"));
   }
   // The default handler aborts the process; errors must come back as return codes to be reported.
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  mpi().comm_set_errhandler(mpi().world, mpi().errors_return);
+  mpi().comm_rank(mpi().world, &rank);
+  mpi().comm_size(mpi().world, &size);
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ void MpiWorker::finish(double timeout_s) {
   const auto completion = std::make_shared<Completion>();
   {
     const std::lock_guard lock(mutex_);
-    queue_.push_back({[] { MPI_Finalize(); }, completion});
+    queue_.push_back({[] { mpi().finalize(); }, completion});
     wake_.notify_one();
   }
   if (completion->wait_for(timeout_s)) return;  // after a failure it did nothing, which is known already
@@ -159,13 +159,15 @@ void MpiWorker::loop() {
   }
 }
 
-std::string mpi_library_version() {
+std::string mpi_library_version() try {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;
-  MPI_Get_library_version(text, &length);  // allowed before MPI_Init
+  mpi().get_library_version(text, &length);  // allowed before MPI_Init
   std::string version(text, static_cast<std::size_t>(length));
   // "Open MPI v4.1.4, package: ..., ident: ..."
   return version.substr(0, version.find(','));
+} catch (const Error&) {
+  return "no Open MPI";
 }
 
 bool mpi_connects_first() {
@@ -177,9 +179,9 @@ bool mpi_connects_first() {
 std::string mpi_thread_level() {
   int running = 0;
   int level = 0;
-  MPI_Initialized(&running);
+  mpi().initialized(&running);
   if (running == 0) return "not started";
-  MPI_Query_thread(&level);
+  mpi().query_thread(&level);
   switch (level) {
     case MPI_THREAD_SINGLE:
       return "MPI_THREAD_SINGLE";

@@ -56,7 +56,8 @@ class MpiWorker {
   std::thread thread_;
 };
 
-/// "Open MPI v4.1.4", for doctor and messages. Callable from any thread, without a worker too.
+/// "Open MPI v4.1.4", for doctor and messages; "no Open MPI" where none can be loaded. Callable from any
+/// thread, without a worker too.
 [[nodiscard]] std::string mpi_library_version();
 /// True if this MPI works only if PMIx looks uninitialized when it starts (HiddenPmix). Callable before MPI
 /// is started.

@@ -1,0 +1,50 @@
+#include "base/process/site_library.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/process/process.h"
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+/// The files to try, best first. An mpirun is installed with the libraries it starts.
+std::vector<std::string> candidates(const SiteLibrary& library) {
+  const char* named = std::getenv(library.variable.c_str());
+  if (named != nullptr && *named != '\0') return {named};
+  std::vector<std::string> files{library.soname};
+  std::error_code missing;
+  const auto mpirun = std::filesystem::canonical(find_program("mpirun"), missing);
+  if (missing) return files;
+  for (const char* folder : {"lib", "lib64"})
+    files.push_back(mpirun.parent_path().parent_path() / folder / library.soname);
+  return files;
+}
+
+}  // namespace
+
+void* LoadedLibrary::symbol(const char* name) const {
+  if (handle == nullptr) throw Error(Code::kEnvironment, why);
+  void* address = dlsym(handle, name);
+  if (address == nullptr)
+    throw Error(Code::kEnvironment, str("a library of this site is too old: ", dlerror()));
+  return address;
+}
+
+LoadedLibrary load(const SiteLibrary& library) {
+  std::string trouble;
+  for (const std::string& file : candidates(library)) {
+    void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (handle != nullptr && dlsym(handle, library.symbol.c_str()) != nullptr) return {.handle = handle};
+    // Of several reasons the first counts: the other places are only tried after it.
+    if (trouble.empty()) trouble = handle == nullptr ? dlerror() : str("'", file, "' is not ", library.name);
+  }
+  return {.why = str(library.name, " cannot be loaded: ", trouble, "; ", library.remedy, ", or set ",
+                     library.variable, " to its file ", library.soname)};
+}
+
+}  // namespace echelon
