@@ -2,22 +2,73 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
+#include <string_view>
+
 #include "base/error.h"
+#include "base/files/fs.h"
 #include "base/process/cores.h"
 #include "base/process/plugin.h"
+#include "base/process/python_package.h"
 #include "base/str.h"
 
 namespace echelon::app {
 namespace {
 
 constexpr const char* kEngine = "libechelon_engine.so";
+constexpr const char* kInstallTorch = "install it (python3 -m pip install torch==" ECHELON_TORCH_VERSION
+                                      ") or set ECHELON_TORCH to the folder 'torch' of an installation";
+
+/// Throws Error(kEnvironment) if the package is not of the version that this build needs. Its C++ functions
+/// have the same names in other versions, with other meanings.
+void require_version(const std::filesystem::path& torch) {
+  const std::string text = fs::read_file(torch / "version.py", 1 << 16, Code::kEnvironment);
+  constexpr std::string_view kBefore = "__version__ = '";
+  const std::size_t at = text.find(kBefore);
+  const std::size_t begin = at + kBefore.size();
+  const std::string version =
+      at == text.npos ? "?" : text.substr(begin, text.find_first_of("'+", begin) - begin);
+  if (version == ECHELON_TORCH_VERSION) return;
+  throw Error(Code::kEnvironment, str("'", torch.string(), "' is PyTorch ", version,
+                                      ", expected " ECHELON_TORCH_VERSION ": ", kInstallTorch));
+}
+
+/// Loads libtorch by its path, so that the engine finds it by its name.
+void load_torch(const std::filesystem::path& torch) {
+  require_version(torch);
+  // OpenMP's runtime first, or the system's own would be taken.
+  for (const char* name : {"libgomp.so.1", "libc10.so", "libtorch_cpu.so"}) {
+    const std::filesystem::path file = torch / "lib" / name;
+    std::string why;
+    if (!std::filesystem::exists(file) || open_library(file, why) != nullptr) continue;
+    throw Error(Code::kEnvironment, str("PyTorch in '", torch.string(), "' cannot be loaded: ", why,
+                                        "; install it with what it depends on (python3 -m pip install "
+                                        "torch==" ECHELON_TORCH_VERSION ")"));
+  }
+}
 
 void* load_engine() {
   // OpenMP reads its environment when its library is loaded, which the engine's load does.
   let_idle_threads_sleep();
-  void* handle = dlopen(plugin_path(kEngine).c_str(), RTLD_NOW | RTLD_LOCAL);
+  const char* named = std::getenv("ECHELON_TORCH");
+  const bool chosen = named != nullptr && *named != '\0';
+  if (chosen) load_torch(named);
+  const std::filesystem::path engine = plugin_path(kEngine);
+  std::string why;
+  void* handle = open_library(engine, why);
+  // A build knows its libtorch's place, a released folder does not.
+  if (handle == nullptr && !chosen && why.starts_with("lib") && why.find("cannot open shared") != why.npos &&
+      std::filesystem::exists(engine)) {
+    const auto torch = find_python_package("torch");
+    if (!torch) {
+      throw Error(Code::kEnvironment, str("PyTorch " ECHELON_TORCH_VERSION ", whose libraries train, is not ",
+                                          kPythonPlaces, ": ", kInstallTorch, " (", why, ")"));
+    }
+    load_torch(*torch);
+    handle = open_library(engine, why);
+  }
   if (handle == nullptr) {
-    throw Error(Code::kEnvironment, str("cannot load the training engine: ", dlerror(),
+    throw Error(Code::kEnvironment, str("cannot load the training engine: ", why,
                                         "; build it (./make.sh build) or keep bin/ and lib/ together"));
   }
   return handle;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files/fs.h"
 #include "base/process/plugin.h"
+#include "base/process/python_package.h"
 #include "base/str.h"
 #include "data/prepare/source_stream.h"
 
@@ -24,23 +25,35 @@ constexpr const char* kConvert =
 }
 
 void* load(const std::filesystem::path& library) {
-  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle != nullptr) return handle;
-  cannot_load(dlerror(),
+  std::string why;
+  if (void* handle = open_library(library, why)) return handle;
+  cannot_load(why,
               "install its libraries (python3 -m pip install --no-deps --target FOLDER "
               "pyarrow==" ECHELON_ARROW_VERSION ") and set ECHELON_ARROW=FOLDER/pyarrow");
+}
+
+/// The loader finds a library that is loaded by its name, and does not look for it elsewhere.
+void load_arrow(const std::filesystem::path& folder) {
+  for (const char* name : {"libarrow.so.", "libparquet.so."}) load(folder / str(name, ECHELON_ARROW_ABI));
+}
+
+/// A build knows its Arrow's place; a released folder takes that of the Python whose libtorch trains.
+void* load_with_arrow(const std::filesystem::path& plugin) {
+  const char* named = std::getenv("ECHELON_ARROW");
+  const bool chosen = named != nullptr && *named != '\0';
+  if (chosen) load_arrow(named);
+  std::string why;
+  if (void* handle = open_library(plugin, why)) return handle;
+  const auto found = chosen ? std::nullopt : find_python_package("pyarrow");
+  if (found) load_arrow(*found);
+  return load(plugin);
 }
 
 OpenParquet* load_plugin() {
   const std::filesystem::path path = plugin_path("libechelon_parquet.so");
   if (!std::filesystem::exists(path))
     cannot_load(str("there is no '", path.string(), "'"), "build it (./make.sh build)");
-  // The loader finds a library that is loaded by its name, and does not look for it elsewhere.
-  if (const char* folder = std::getenv("ECHELON_ARROW"); folder != nullptr && *folder != '\0') {
-    for (const char* name : {"libarrow.so.", "libparquet.so."})
-      load(std::filesystem::path(folder) / str(name, ECHELON_ARROW_ABI));
-  }
-  void* open = dlsym(load(path), kOpenParquet);
+  void* open = dlsym(load_with_arrow(path), kOpenParquet);
   if (open == nullptr)
     cannot_load(str("'", path.string(), "' is of another version"), "build both together (./make.sh build)");
   return reinterpret_cast<OpenParquet*>(open);
