@@ -7,7 +7,7 @@ if(NOT EXISTS ${ECHELON_TORCH_ROOT}/include/ATen/ATen.h)
   message(FATAL_ERROR "no libtorch under '${ECHELON_TORCH_ROOT}': run ./make.sh setup, or pass -DECHELON_TORCH_ROOT=<torch package folder>")
 endif()
 file(STRINGS ${ECHELON_TORCH_ROOT}/version.py version REGEX "^__version__ = ")
-string(REGEX REPLACE ".*'([^'+]*).*" "\\1" ECHELON_TORCH_VERSION ${version})
+string(REGEX REPLACE "^[^']*'([^'+]*).*" "\\1" ECHELON_TORCH_VERSION ${version})
 set(torch_lib ${ECHELON_TORCH_ROOT}/lib)
 add_library(torch_headers INTERFACE)
 target_include_directories(torch_headers SYSTEM INTERFACE

@@ -22,6 +22,10 @@ constexpr const char* kInstallTorch = "install it (python3 -m pip install torch=
 /// Throws Error(kEnvironment) if the package is not of the version that this build needs. Its C++ functions
 /// have the same names in other versions, with other meanings.
 void require_version(const std::filesystem::path& torch) {
+  if (!std::filesystem::exists(torch / "version.py")) {
+    throw Error(Code::kEnvironment,
+                str("'", torch.string(), "' is no installation of PyTorch (no version.py): ", kInstallTorch));
+  }
   const std::string text = fs::read_file(torch / "version.py", 1 << 16, Code::kEnvironment);
   constexpr std::string_view kBefore = "__version__ = '";
   const std::size_t at = text.find(kBefore);

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/process/process.h"
 #include "base/process/program.h"
+#include "base/process/python_package.h"
 #include "base/str.h"
 #include "base/terminal/standard_output.h"
 
@@ -245,6 +246,7 @@ int launch_local_ranks(int ranks, const std::vector<std::string>& argv_of_one_ra
                 str("cannot start local ranks: '", argv_of_one_rank.empty() ? "" : argv_of_one_rank[0],
                     "' is not a program"));
   }
+  settle_python();
   const Command command = mpirun_command(mpirun, ranks, argv_of_one_rank);
   const SignalQueue signals;
   std::signal(SIGPIPE, SIG_IGN);  // required by OutputRelay

@@ -12,6 +12,8 @@ namespace echelon {
 namespace {
 
 namespace stdfs = std::filesystem;
+constexpr const char* kPython = "ECHELON_PYTHON";
+
 using Folder = std::optional<stdfs::path>;
 
 /// In LIB/python3*/site-packages.
@@ -28,7 +30,8 @@ Folder installed_below(const stdfs::path& lib, const std::string& name) {
 }
 
 Folder installed_for_python(const std::string& name) {
-  const stdfs::path python = find_program("python3");
+  const char* named = std::getenv(kPython);
+  const stdfs::path python = find_program(named != nullptr && *named != '\0' ? named : "python3");
   if (python.empty()) return std::nullopt;
   const stdfs::path environment = python.parent_path().parent_path();
   std::error_code ignored;
@@ -56,6 +59,10 @@ std::optional<stdfs::path> find_python_package(const std::string& name) {
     if (Folder found = installed_below(stdfs::path(environment) / "lib", name)) return found;
   }
   return installed_for_python(name);
+}
+
+void settle_python() {
+  setenv(kPython, find_program("python3").c_str(), 0);
 }
 
 void* open_library(const stdfs::path& file, std::string& why) {
