@@ -34,6 +34,7 @@ usage: ./make.sh COMMAND
   build [PRESET] [TARGET]...
                    compile the programs, or what is named (`all`: the tests too); PRESET is release (default), dev,
                    asan, tsan or cuda; binaries land in build/PRESET/bin
+  package          make build/package: a release folder, a tarball and a wheel of it, which install without root
   bench [NAME]...  measure Echelon beside its peers; `bench list` names the benchmarks, --quick takes some 25 minutes,
                    --publish puts the results on docs/benchmarks.md (`bench --help` lists the options)
   gpu-bundle       make build/gpu-bundle and an archive of it: all that is needed to test the GPU half on a machine
@@ -57,7 +58,7 @@ main() {
   local command=${1:-help}
   (($#)) && shift
   case $command in
-    setup | build | quickstart | digits | bench | drills | format) "$command" "$@" ;;
+    setup | build | package | quickstart | digits | bench | drills | format) "$command" "$@" ;;
     test) test_all "$@" ;;
     gpu-bundle) gpu_bundle ;;
     help | -h | --help) help ;;

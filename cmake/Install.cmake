@@ -26,3 +26,10 @@ if(TARGET echelon_cuda)
   get_filename_component(nccl_folder ${NCCL_LIBRARY} DIRECTORY)
   set_property(TARGET echelon_cuda APPEND PROPERTY INSTALL_RPATH ${nccl_folder})
 endif()
+
+# What a release folder needs of Python, for tools/package.
+set(requires torch==${ECHELON_TORCH_VERSION})
+if(TARGET echelon_parquet)
+  list(APPEND requires pyarrow==${ECHELON_ARROW_VERSION})
+endif()
+set(ECHELON_REQUIRES "${requires}" CACHE INTERNAL "")

@@ -59,3 +59,9 @@ build() {
   (($# == 0)) || shift
   compile "$preset" "${@:-product}"
 }
+
+# What installs without root (docs/installing.md).
+package() {
+  build release
+  python3 tools/package/package.py --build build/release --output build/package
+}

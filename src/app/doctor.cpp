@@ -203,6 +203,7 @@ void add_doctor(CLI::App& app, int& status) {
   doctor::add_recipe(*doctor);
   doctor::add_cluster(*doctor);
   doctor::add_job(*doctor, status);
+  doctor::add_install(*doctor);
   CLI::App* command =
       doctor->add_subcommand("bootstrap",
                              "How ranks find each other and communicate: alone, under mpirun, or as "

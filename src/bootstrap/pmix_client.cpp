@@ -243,6 +243,10 @@ std::string PmixClient::circumstances() const {
   return str(pmix_version(), server, slurm, known_bad_pair(environment_, pmix_version()));
 }
 
+void require_pmix() {
+  static_cast<void>(pmix());
+}
+
 /// "no PMIx" where none can be loaded: `echelon --version` and doctor go on without it.
 std::string pmix_version() try {
   // "OpenPMIx 4.2.2rc2, repo rev: ... (PMIx Standard: ...)" up to 5.x, "4.2.2" and the like elsewhere.

@@ -54,4 +54,7 @@ class PmixClient {
   std::shared_ptr<Self> self_;
 };
 
+/// Throws Error(kEnvironment) that says what to install where no PMIx can be loaded.
+void require_pmix();
+
 }  // namespace echelon

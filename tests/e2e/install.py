@@ -1,10 +1,14 @@
-"""cmake --install: what it puts where, and that it runs without the build folder's bin/ and lib/."""
+"""cmake --install and ./make.sh package: what they put where, and that it runs without the build folder."""
+import os
 import pathlib
 import re
+import subprocess
+import sys
 
 import product
 
 BUILD = pathlib.Path(product.ECHELON).parents[1]
+ORDINARY = 65534  # nobody
 
 
 class Tests(product.Case):
@@ -33,6 +37,103 @@ class Tests(product.Case):
         for name in plugins:
             self.assertEqual(self.missing(BUILD / "lib" / name), self.missing(self.folder / "prefix" / "lib" / name))
 
+    def packaged(self, *forms):
+        """Makes a release folder and forms of it; afterwards the build folder and the venvs are gone for this process. Returns the site-packages
+        that were .venv's."""
+        self.mount(self.folder, "-o", "size=2g")
+        self.folder.chmod(0o755)
+        self.command(sys.executable, product.TOP / "tools" / "package" / "package.py", "--build", BUILD, "--output", "made",
+                     "--forms", *forms)
+        built_with = next(product.TOP.glob(".venv/lib/python3*/site-packages"))
+        site = self.folder / "site"
+        site.mkdir()
+        for package in ("torch", "nvidia"):
+            (site / package).mkdir()
+            subprocess.run(["mount", "-o", "bind,ro", built_with / package, site / package], check=True)
+        self.mount(BUILD)
+        self.mount(product.TOP / ".venv")
+        self.assertFalse(pathlib.Path(product.ECHELON).exists())
+        if self.may_be(ORDINARY):
+            os.chown(self.folder, ORDINARY, ORDINARY)
+        return site
+
+    @staticmethod
+    def may_be(user):
+        return subprocess.run(["setpriv", "--reuid", str(user), "true"], capture_output=True).returncode == 0
+
+    def plainly(self, *arguments, code=0, **more):
+        """As an ordinary user without the environment of this process."""
+        user = ["setpriv", "--reuid", ORDINARY, "--regid", ORDINARY, "--clear-groups"] if self.may_be(ORDINARY) else []
+        variables = {"HOME": self.folder, "PATH": "/usr/bin:/bin", "TMPDIR": self.folder, **more}
+        return self.command(*user, "env", "-i", *(f"{name}={value}" for name, value in variables.items()), *arguments, code=code)
+
+    def is_portable(self, file):
+        """For glibc 2.34 and GCC 11, with no place of this machine in it."""
+        wanted = self.command("readelf", "--wide", "--version-info", "--dynamic", file).out
+        for name, newest in (("GLIBC", (2, 34)), ("GLIBCXX", (3, 4, 29))):
+            for version in re.findall(rf"Name: {name}_([\d.]+)", wanted):
+                self.assertLessEqual(tuple(map(int, version.split("."))), newest, f"{file} needs {name}_{version}")
+        self.assertEqual(set(), set(re.findall(r"r(?:un)?path: \[(.*)\]", wanted)) - {"$ORIGIN", "$ORIGIN/../lib"})
+
+    def uses(self, echelon, **variables):
+        """Trains, samples and examines with an installation that finds libtorch."""
+        self.plainly(echelon, "train", "smoke", "run.dir=alone", **variables)
+        self.plainly(echelon, "train", "smoke", "run.dir=pair", "--ranks", 2, **variables)
+        found = self.plainly(echelon, "doctor", "install", **variables).out
+        self.assertRegex(found, r"(?m)^ok +libtorch +libtorch 2\S+ .* loads from \S+/torch/lib/libtorch_cpu.so$")
+        self.assertRegex(found, r"(?m)^ok +pmix +PMIx \S+ loads from /\S+libpmix.so")
+        self.assertRegex(found, r"(?m)^ok +mpi +Open MPI v\S+ loads from /\S+libmpi.so")
+
+    def test_a_release_folder_runs_where_nothing_was_built(self):
+        site = self.packaged("tarball")
+        self.plainly("tar", "xf", next(self.folder.glob("made/*.tar.xz")))
+        there = next(self.folder.glob("echelon-*-x86_64"))
+        self.command("sh", "-c", f"cd {there.name} && sha256sum --check --quiet SHA256SUMS")
+        for file in (*there.glob("bin/*"), *there.glob("lib/*")):
+            self.is_portable(file)
+        programs = there / "bin"
+        self.uses(programs / "echelon", ECHELON_TORCH=site / "torch")
+        self.assertEqual("", self.plainly(programs / "echelon-ckpt", "verify", "pair").err)
+        (self.folder / "text.txt").write_text("alpha beta gamma delta. " * 2000)
+        torch = {"ECHELON_TORCH": site / "torch"}
+        self.plainly(programs / "echelon", "prepare", "text.txt", "-o", "data", "--train-tokenizer", 300, **torch)
+        self.plainly(programs / "echelon", "train", self.recipe(**product.ON_TOKENS), **torch)
+        said = self.plainly(programs / "echelon", "sample", "run", "--prompt", "alpha beta", "--tokens", 4, **torch).out
+        self.assertTrue(said.startswith("alpha beta"), said)
+
+    def test_a_wheel_finds_the_torch_beside_it(self):
+        site = self.packaged("wheel")
+        self.command(sys.executable, "-m", "venv", "--without-pip", "env")
+        for package in site.iterdir():
+            packages = next(self.folder.glob("env/lib/python3*/site-packages"))
+            (packages / package.name).symlink_to(package)
+        pip = product.TOP / ".venv-test" / "bin" / "python"
+        self.command(pip, "-m", "pip", "--python", "env/bin/python", "install", "--no-deps", "--no-index",
+                     next(self.folder.glob("made/*.whl")))
+        self.uses(self.folder / "env" / "bin" / "echelon")
+        self.plainly(self.folder / "env" / "bin" / "echelon-ckpt", "verify", "pair")
+
+    def test_what_a_release_folder_lacks_is_said(self):
+        site = self.packaged()
+        echelon = next(self.folder.glob("made/echelon-*-x86_64/bin/echelon"))
+        nowhere = self.plainly(echelon, "train", "smoke", code=3, VIRTUAL_ENV="/nowhere").err
+        self.assertRegex(nowhere, r"PyTorch \S+, whose libraries train, is not beside this program, .*: install it \(python3 -m pip "
+                                  r"install torch==\S+\) or set ECHELON_TORCH")
+        old = self.folder / "old" / "torch"
+        old.mkdir(parents=True)
+        (old / "version.py").write_text("__version__ = '1.13.1+cu117'\n")
+        other = self.plainly(echelon, "train", "smoke", code=3, ECHELON_TORCH=old).err
+        self.assertRegex(other, r"'\S+/old/torch' is PyTorch 1\.13\.1, expected \S+: install it")
+        torch = {"ECHELON_TORCH": site / "torch"}
+        self.plainly(echelon, "train", "smoke", ECHELON_MPI="/nowhere", ECHELON_PMIX="/nowhere", **torch)  # one rank needs neither
+        lone = self.plainly(echelon, "train", "smoke", "--ranks", 2, code=3, PATH="/nowhere", **torch).err
+        self.assertIn("mpirun is not in PATH; install Open MPI", lone)
+        without = self.plainly(echelon, "train", "smoke", "--ranks", 2, "run.dir=other", code=3, ECHELON_MPI="/nowhere/libmpi.so", **torch)
+        self.assertRegex(without.err, r"Open MPI cannot be loaded: /nowhere/libmpi.so: .*install Open MPI 4 or 5 .* set ECHELON_MPI")
+        found = self.plainly(echelon, "doctor", "install", ECHELON_MPI="/nowhere/libmpi.so", **torch).out
+        self.assertRegex(found, r"(?m)^warning +mpi +Open MPI cannot be loaded")
+
 
 if __name__ == "__main__":
+    product.in_own_mounts()
     product.main()

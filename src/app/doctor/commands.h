@@ -7,6 +7,7 @@ namespace echelon::app::doctor {
 void add_recipe(CLI::App& doctor);
 void add_cluster(CLI::App& doctor);
 void add_job(CLI::App& doctor, int& status);
+void add_install(CLI::App& doctor);
 
 /// The options that all of these subcommands have.
 struct CommonArguments {

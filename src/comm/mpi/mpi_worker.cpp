@@ -170,6 +170,10 @@ std::string mpi_library_version() try {
   return "no Open MPI";
 }
 
+void require_mpi() {
+  static_cast<void>(mpi());
+}
+
 bool mpi_connects_first() {
   constexpr std::string_view kOpenMpi = "Open MPI v";
   const std::string version = mpi_library_version();

@@ -59,6 +59,8 @@ class MpiWorker {
 /// "Open MPI v4.1.4", for doctor and messages; "no Open MPI" where none can be loaded. Callable from any
 /// thread, without a worker too.
 [[nodiscard]] std::string mpi_library_version();
+/// Throws Error(kEnvironment) that says what to install where no MPI can be loaded.
+void require_mpi();
 /// True if this MPI works only if PMIx looks uninitialized when it starts (HiddenPmix). Callable before MPI
 /// is started.
 [[nodiscard]] bool mpi_connects_first();

@@ -59,6 +59,11 @@ OpenParquet* load_plugin() {
   return reinterpret_cast<OpenParquet*>(open);
 }
 
+OpenParquet& plugin() {
+  static OpenParquet* const open = load_plugin();
+  return *open;
+}
+
 std::vector<WantedColumn> wanted_columns(const PrepareOptions& options) {
   std::vector<WantedColumn> columns;
   if (!options.input.empty()) {
@@ -110,8 +115,11 @@ std::unique_ptr<Rows> open_parquet(const SourceFile& file, const PrepareOptions&
                     "' is a compressed Parquet file, which cannot be read in parts: decompress it "
                     "first; Parquet compresses its columns by itself"));
   }
-  static OpenParquet* const open = load_plugin();
-  return std::make_unique<UnchangedRows>(*open, file, options);
+  return std::make_unique<UnchangedRows>(plugin(), file, options);
+}
+
+void require_parquet() {
+  static_cast<void>(plugin());
 }
 
 }  // namespace echelon::data

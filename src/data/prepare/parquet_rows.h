@@ -28,4 +28,7 @@ inline constexpr const char* kOpenParquet = "echelon_open_parquet";
 /// libraries of pyarrow that it needs, cannot be loaded.
 [[nodiscard]] std::unique_ptr<Rows> open_parquet(const SourceFile& file, const PrepareOptions& options);
 
+/// Throws Error(kEnvironment) as open_parquet() does where Parquet cannot be read on this machine.
+void require_parquet();
+
 }  // namespace echelon::data

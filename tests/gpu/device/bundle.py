@@ -88,7 +88,11 @@ def copy_mpi(output, needed, torch_libraries):
     if "(Open MPI) 4." not in version:
         print(f"gpu-bundle: without several ranks: needs Open MPI 4, here is {version}")
         return
-    needed.update(libraries_of(mpirun, torch_libraries))
+    known = dict(re.findall(r"^\s(\S+) .*x86-64.* => (\S+)$", output_of("/sbin/ldconfig", "-p"), re.MULTILINE))
+    # The programs load the two libraries on first use, so that ldd does not show them.
+    needed.update({name: pathlib.Path(known[name]).resolve() for name in ("libmpi.so.40", "libpmix.so.2")})
+    for file in (mpirun, needed["libmpi.so.40"], needed["libpmix.so.2"]):
+        needed.update(libraries_of(file, torch_libraries))
     copy_stripped(pathlib.Path(mpirun).resolve(), output / "mpi/bin/mpirun")
     places = dict(line.strip().split(": ", 1) for line in output_of("ompi_info", "--path", "all").splitlines() if ": " in line)
     copy_plugins(pathlib.Path(places["Pkglibdir"]), output / "mpi/plugins", needed, torch_libraries)

@@ -1,0 +1,134 @@
+#include <dlfcn.h>
+#include <link.h>
+
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+#include "app/devices.h"
+#include "app/doctor/commands.h"
+#include "app/doctor/report.h"
+#include "app/engine/engine.h"
+#include "app/plugin.h"
+#include "base/error.h"
+#include "base/process/plugin.h"
+#include "base/process/process.h"
+#include "base/process/python_package.h"
+#include "base/steady_time.h"
+#include "base/str.h"
+#include "bootstrap/job.h"
+#include "bootstrap/pmix_client.h"
+#include "comm/mpi/mpi_worker.h"
+#include "data/prepare/parquet_rows.h"
+
+namespace echelon::app::doctor {
+namespace {
+
+namespace stdfs = std::filesystem;
+
+struct Wanted {
+  const char* library;  ///< begin of the file's name
+  std::string file;     ///< of the library that this process has loaded; empty: none
+};
+
+/// Path of a loaded library.
+std::string file_of(const char* library) {
+  Wanted wanted{.library = library};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* data) {
+        auto& asked = *static_cast<Wanted*>(data);
+        const stdfs::path path = info->dlpi_name;
+        if (!path.filename().string().starts_with(asked.library)) return 0;
+        std::error_code unresolved;
+        const stdfs::path real = stdfs::canonical(path, unresolved);
+        asked.file = unresolved ? path.string() : real.string();
+        return 1;
+      },
+      &wanted);
+  return wanted.file;
+}
+
+/// What loads, in which version and from where, or why it does not. `library` is looked up after `load`.
+Finding loaded(const std::string& name, const char* library, const std::function<std::string()>& load,
+               Verdict if_not, const char* advice) {
+  try {
+    const std::string version = load();
+    Finding finding = ok(name, "");
+    const std::string file = file_of(library);
+    finding.text = str(version, " loads from ", file);
+    finding.values = {{"version", version}, {"file", file}};
+    return finding;
+  } catch (const Error& error) {
+    Finding finding = fault(name, error.what(), advice);
+    finding.verdict = if_not;
+    return finding;
+  }
+}
+
+Finding check_mpirun() {
+  const std::string mpirun = find_program("mpirun");
+  if (!mpirun.empty()) return ok("mpirun", str("--ranks starts local ranks with ", mpirun));
+  return warning("mpirun", "no mpirun in PATH: --ranks starts no local ranks; srun --mpi=pmix needs none",
+                 "apt-get install openmpi-bin, or module load openmpi");
+}
+
+/// Of a node without a driver, too: the login node shows what the others will load.
+Finding check_gpu_code() {
+  const stdfs::path plugin = plugin_path("libechelon_cuda.so");
+  if (!stdfs::exists(plugin))
+    return warning("gpu_code", "this build has no GPU code", "use a release folder or build where nvcc is");
+  const stdfs::path torch = file_of("libtorch_cpu.so");
+  std::string why;
+  if (torch.empty()) return unknown("gpu_code", "not tried without libtorch");
+  if (open_library(torch.parent_path() / "libtorch_cuda.so", why) == nullptr ||
+      open_library(plugin, why) == nullptr) {
+    return warning("gpu_code", str("runs compute on CPUs only: ", why),
+                   "for GPUs: python3 -m pip install torch==" ECHELON_TORCH_VERSION
+                   ", with all that it depends on");
+  }
+  return ok("gpu_code", str("loads from ", plugin.string(), "; ", find_driver().state));
+}
+
+void doctor_install(const CommonArguments& arguments) {
+  const auto start = std::chrono::steady_clock::now();
+  Report report("install");
+  const stdfs::path program = stdfs::read_symlink("/proc/self/exe");
+  report.add(ok("echelon", str("echelon ", ECHELON_VERSION, " is ", program.string())));
+  report.add(loaded(
+      "libtorch", "libtorch_cpu.so",
+      [] { return std::string(engine_function<VersionFunction>("echelon_engine_versions")()); },
+      Verdict::kFault, "nothing trains without it"));
+  const auto pmix = [] {
+    require_pmix();
+    return pmix_version();
+  };
+  const auto mpi = [] {
+    require_mpi();
+    return mpi_library_version();
+  };
+  const auto parquet = [] {
+    data::require_parquet();
+    return std::string("Arrow");
+  };
+  const char* alone = "only runs of one rank work without it";
+  report.add(loaded("pmix", "libpmix.so", pmix, Verdict::kWarning, alone));
+  report.add(loaded("mpi", "libmpi.so", mpi, Verdict::kWarning, alone));
+  report.add(check_mpirun());
+  report.add(check_gpu_code());
+  report.add(loaded("parquet", "libarrow.so", parquet, Verdict::kWarning, "only Parquet sources need it"));
+  report.finish(arguments.as_json, seconds_since(start));
+}
+
+}  // namespace
+
+void add_install(CLI::App& doctor) {
+  auto arguments = std::make_shared<CommonArguments>();
+  CLI::App* command =
+      doctor.add_subcommand("install", "Say what this installation loads from where, and what is missing");
+  command->add_flag("--json", arguments->as_json, "One JSON object on standard output");
+  command->callback([arguments] { doctor_install(*arguments); });
+}
+
+}  // namespace echelon::app::doctor
