@@ -47,7 +47,7 @@ class Tests(product.Case):
         built_with = next(product.TOP.glob(".venv/lib/python3*/site-packages"))
         site = self.folder / "site"
         site.mkdir()
-        for package in ("torch", "nvidia"):
+        for package in (name for name in ("torch", "nvidia", "pyarrow") if (built_with / name).exists()):
             (site / package).mkdir()
             subprocess.run(["mount", "-o", "bind,ro", built_with / package, site / package], check=True)
         self.mount(BUILD)
@@ -80,6 +80,8 @@ class Tests(product.Case):
         self.plainly(echelon, "train", "smoke", "run.dir=alone", **variables)
         self.plainly(echelon, "train", "smoke", "run.dir=pair", "--ranks", 2, **variables)
         found = self.plainly(echelon, "doctor", "install", **variables).out
+        if (self.folder / "site" / "pyarrow").exists():
+            self.assertRegex(found, r"(?m)^ok +parquet +Arrow loads from \S+/pyarrow/libarrow.so")
         self.assertRegex(found, r"(?m)^ok +libtorch +libtorch 2\S+ .* loads from \S+/torch/lib/libtorch_cpu.so$")
         self.assertRegex(found, r"(?m)^ok +pmix +PMIx \S+ loads from /\S+libpmix.so")
         self.assertRegex(found, r"(?m)^ok +mpi +Open MPI v\S+ loads from /\S+libmpi.so")

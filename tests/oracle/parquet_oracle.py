@@ -272,8 +272,8 @@ class Checks:
         """ECHELON_ARROW comes before the folder that the plugin was built with."""
         path = self.write("few.parquet", pa.table({"text": ["some words"] * 9}))
         version = re.escape(pa.__version__)
-        self.refuses(rf"Parquet cannot be read: .*libarrow\.so.*; install its libraries \(.*pyarrow=={version}\) and set "
-                     r"ECHELON_ARROW=FOLDER/pyarrow, or write the file as JSONL: ", path, code=3,
+        self.refuses(rf"Parquet cannot be read: .*libarrow\.so.*; install its libraries where PyTorch is \(.*pyarrow=={version}\), "
+                     r"or elsewhere \(--target FOLDER\) and set ECHELON_ARROW=FOLDER/pyarrow, or write the file as JSONL: ", path, code=3,
                      ECHELON_ARROW=str(self.folder))
         self.run(path, ECHELON_ARROW=str(arrow))
 

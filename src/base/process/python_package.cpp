@@ -51,6 +51,10 @@ Folder installed_for_python(const std::string& name) {
 }  // namespace
 
 std::optional<stdfs::path> find_python_package(const std::string& name) {
+  if (const char* torch = std::getenv("ECHELON_TORCH"); torch != nullptr && *torch != '\0') {
+    stdfs::path beside = stdfs::path(torch).parent_path() / name;
+    if (std::error_code ignored; stdfs::is_directory(beside, ignored)) return beside;
+  }
   // A wheel puts the programs into PREFIX/lib/echelon/bin.
   const stdfs::path program = stdfs::read_symlink("/proc/self/exe");
   if (Folder found = installed_below(program.parent_path().parent_path().parent_path(), name)) return found;

@@ -5,10 +5,10 @@
 
 namespace echelon {
 
-/// Folder of a Python package such as "torch", of which only libraries are used: that of the environment this
-/// program is installed in (a wheel), else of $VIRTUAL_ENV, else of the python3 that ECHELON_PYTHON names or
-/// that is first in PATH. Python runs only where that one is in no virtual environment, and imports nothing.
-/// Nothing: found nowhere.
+/// Folder of a Python package such as "torch", of which only libraries are used: beside what ECHELON_TORCH
+/// names, else in the environment this program is installed in (a wheel), else in $VIRTUAL_ENV, else in the
+/// python3 that ECHELON_PYTHON names or that is first in PATH. Python runs only where that one is in no
+/// virtual environment, and imports nothing. Nothing: found nowhere.
 [[nodiscard]] std::optional<std::filesystem::path> find_python_package(const std::string& name);
 
 /// Where find_python_package() looks, for messages.

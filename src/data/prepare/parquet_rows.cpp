@@ -28,8 +28,8 @@ void* load(const std::filesystem::path& library) {
   std::string why;
   if (void* handle = open_library(library, why)) return handle;
   cannot_load(why,
-              "install its libraries (python3 -m pip install --no-deps --target FOLDER "
-              "pyarrow==" ECHELON_ARROW_VERSION ") and set ECHELON_ARROW=FOLDER/pyarrow");
+              "install its libraries where PyTorch is (python3 -m pip install pyarrow==" ECHELON_ARROW_VERSION
+              "), or elsewhere (--target FOLDER) and set ECHELON_ARROW=FOLDER/pyarrow");
 }
 
 /// The loader finds a library that is loaded by its name, and does not look for it elsewhere.
