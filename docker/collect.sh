@@ -8,7 +8,8 @@
 # PYTHON_PACKAGES  the site-packages folder whose torch it was built with
 # OUTPUT           new folder, of the name it will have where it runs: bin/, lib/ and python/ (libtorch and the CUDA
 #                  libraries, laid out as in their wheels, so that they find each other); packages.txt, the
-#                  distribution's packages that own every other library; ld.so.conf, for /etc/ld.so.conf.d
+#                  distribution's packages that own every other library (not those of Open MPI and PMIx, which are
+#                  loaded on first use); ld.so.conf, for /etc/ld.so.conf.d
 #
 # Exit codes: 0 done, 2 usage, 3 a library is missing.
 set -euo pipefail

@@ -25,7 +25,7 @@ RUN cmake --preset release -DECHELON_CUDA=OFF \
 FROM ${BASE} AS runtime
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
 COPY --from=build /opt/echelon /opt/echelon
-# openmpi-bin: mpirun for `echelon train --ranks N`. Debian's packages change within a release only to mend faults, and
+# openmpi-bin: mpirun for `echelon train --ranks N`, with the MPI and PMIx that ranks load. Debian's packages change within a release only to mend faults, and
 # old versions leave its archive; so they are not pinned, but the base image and all wheels are.
 # hadolint ignore=DL3008
 RUN apt-get update \

@@ -75,6 +75,10 @@ void* load_engine() {
     throw Error(Code::kEnvironment, str("cannot load the training engine: ", why,
                                         "; build it (./make.sh build) or keep bin/ and lib/ together"));
   }
+  // Whatever the loader found by itself, such as in LD_LIBRARY_PATH. What docker/collect.sh leaves of PyTorch
+  // has no version.
+  const auto torch = loaded_file("libtorch_cpu.so").parent_path().parent_path();
+  if (std::filesystem::exists(torch / "version.py")) require_version(torch);
   return handle;
 }
 

@@ -25,7 +25,10 @@ class Tests(product.Case):
         self.assertEqual(version, self.command(product.ECHELON, "--version").out)
         self.command(prefix / "bin" / "echelon-ckpt", "--version")
         self.command(prefix / "bin" / "echelon", "validate", share / "recipes" / "quickstart.yaml")
-        self.assertNotIn(str(BUILD), self.command("readelf", "--dynamic", prefix / "bin" / "echelon").out)
+        linked = self.command("readelf", "--wide", "--dynamic", "--dyn-syms", prefix / "bin" / "echelon").out
+        self.assertNotIn(str(BUILD), linked)
+        self.assertNotRegex(linked, r"NEEDED.*lib(mpi|pmix)")
+        self.assertRegex(linked, r"GLOBAL +DEFAULT +\d+ PMIx_Initialized", "Open MPI 5 must find the program's own")
         self.command("bash", "-n", share / "cluster" / "slurm" / "train.sbatch")
         self.command(share / "cluster" / "parallelcluster" / "render.py", "--help")
         self.assertTrue((prefix / "share" / "doc" / "echelon" / "first_run.md").is_file())
@@ -126,6 +129,11 @@ class Tests(product.Case):
         (old / "version.py").write_text("__version__ = '1.13.1+cu117'\n")
         other = self.plainly(echelon, "train", "smoke", code=3, ECHELON_TORCH=old).err
         self.assertRegex(other, r"'\S+/old/torch' is PyTorch 1\.13\.1, expected \S+: install it")
+        (self.folder / "strange").mkdir()  # whose libraries the loader finds by itself
+        (self.folder / "strange" / "lib").symlink_to(site / "torch" / "lib")
+        (self.folder / "strange" / "version.py").write_text("__version__ = '2.10.0'\n")
+        found = self.plainly(echelon, "train", "smoke", code=3, LD_LIBRARY_PATH=self.folder / "strange" / "lib").err
+        self.assertRegex(found, r"'\S+/strange' is PyTorch 2\.10\.0, expected")
         torch = {"ECHELON_TORCH": site / "torch"}
         self.plainly(echelon, "train", "smoke", ECHELON_MPI="/nowhere", ECHELON_PMIX="/nowhere", **torch)  # one rank needs neither
         lone = self.plainly(echelon, "train", "smoke", "--ranks", 2, code=3, PATH="/nowhere", **torch).err

@@ -1,8 +1,4 @@
-#include <dlfcn.h>
-#include <link.h>
-
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -28,35 +24,13 @@ namespace {
 
 namespace stdfs = std::filesystem;
 
-struct Wanted {
-  const char* library;  ///< begin of the file's name
-  std::string file;     ///< of the library that this process has loaded; empty: none
-};
-
-/// Path of a loaded library.
-std::string file_of(const char* library) {
-  Wanted wanted{.library = library};
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, std::size_t, void* data) {
-        auto& asked = *static_cast<Wanted*>(data);
-        const stdfs::path path = info->dlpi_name;
-        if (!path.filename().string().starts_with(asked.library)) return 0;
-        std::error_code unresolved;
-        const stdfs::path real = stdfs::canonical(path, unresolved);
-        asked.file = unresolved ? path.string() : real.string();
-        return 1;
-      },
-      &wanted);
-  return wanted.file;
-}
-
 /// What loads, in which version and from where, or why it does not. `library` is looked up after `load`.
 Finding loaded(const std::string& name, const char* library, const std::function<std::string()>& load,
                Verdict if_not, const char* advice) {
   try {
     const std::string version = load();
     Finding finding = ok(name, "");
-    const std::string file = file_of(library);
+    const std::string file = stdfs::weakly_canonical(loaded_file(library)).string();
     finding.text = str(version, " loads from ", file);
     finding.values = {{"version", version}, {"file", file}};
     return finding;
@@ -79,7 +53,7 @@ Finding check_gpu_code() {
   const stdfs::path plugin = plugin_path("libechelon_cuda.so");
   if (!stdfs::exists(plugin))
     return warning("gpu_code", "this build has no GPU code", "use a release folder or build where nvcc is");
-  const stdfs::path torch = file_of("libtorch_cpu.so");
+  const stdfs::path torch = loaded_file("libtorch_cpu.so");
   std::string why;
   if (torch.empty()) return unknown("gpu_code", "not tried without libtorch");
   if (open_library(torch.parent_path() / "libtorch_cuda.so", why) == nullptr ||

@@ -7,4 +7,7 @@ namespace echelon {
 /// else in ../lib, where it need not exist.
 [[nodiscard]] std::filesystem::path plugin_path(const char* library);
 
+/// Path of the library of this process whose file's name begins with `name`; empty: none is loaded.
+[[nodiscard]] std::filesystem::path loaded_file(const char* name);
+
 }  // namespace echelon
