@@ -126,9 +126,9 @@ def package(build, output, forms):
     version = cached(build, "CMAKE_PROJECT_VERSION")
     requires = cached(build, "ECHELON_REQUIRES").split(";")
     folder = output / f"echelon-{version}-x86_64"
-    if output.exists():
-        shutil.rmtree(output)
     os.umask(0o022)
+    if folder.exists():
+        shutil.rmtree(folder)  # of an earlier call; nothing else in the output is touched
     folder.mkdir(parents=True)
     copied = make_folder(build, folder)
     papers.write(folder, version, copied, requires)
@@ -142,7 +142,7 @@ def package(build, output, forms):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, required=True)
-    parser.add_argument("--output", type=pathlib.Path, required=True, help="is replaced")
+    parser.add_argument("--output", type=pathlib.Path, required=True, help="where; earlier packages of the version are replaced")
     parser.add_argument("--forms", nargs="*", choices=FORMS, default=FORMS, help="what to make of the folder")
     arguments = parser.parse_args()
     try:
