@@ -103,8 +103,8 @@ at::Tensor loss_only(const at::Tensor& x, const at::Tensor& value, const Paramet
 
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value,
-                            Parameter* weight, const at::Tensor& targets, double scale,
-                            at::ScalarType output) {
+                            Parameter* weight, const at::Tensor& targets, double scale, at::ScalarType output,
+                            const at::Tensor* weights) {
     // Gradients are computed here, in forward, while a chunk's logits exist: all logits at once would be
     // the largest tensor of the step (as in Liger Kernel's fused linear cross entropy).
     const std::int64_t step = chunk_rows(x, *weight);
@@ -115,12 +115,18 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     at::Tensor sum;
     for (std::int64_t begin = 0; begin < x.size(0); begin += step) {
       const std::int64_t rows = std::min(step, x.size(0) - begin);
-      const at::Tensor xs = x.narrow(0, begin, rows);
+      at::Tensor xs = x.narrow(0, begin, rows);
       at::Tensor logits = logits_of(xs, value, output);
       loss += summed_rows(logits, targets.narrow(0, begin, rows), &scale);
       if (dx.defined()) {
         at::Tensor dx_rows = dx.narrow(0, begin, rows);
         product_into(dx_rows, logits, value, false);
+      }
+      if (weights != nullptr) {
+        // Rows of the input are shorter than those of the logits, and both products are linear in them.
+        const at::Tensor factors = weights->narrow(0, begin, rows).unsqueeze(1);
+        if (dx.defined()) dx.narrow(0, begin, rows).mul_(factors);
+        if (trains) xs = (xs * factors).to(x.scalar_type());
       }
       if (!trains) continue;
       if (rows == x.size(0)) {
@@ -141,16 +147,17 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
           "linear_cross_entropy: call backward() on its result itself; pass factors as gradient_scale");
     }
     const auto& dw = ctx->saved_data["dw"];
-    return {ctx->get_saved_variables()[0], dw.isTensor() ? dw.toTensor() : at::Tensor(), {}, {}, {}, {}};
+    return {ctx->get_saved_variables()[0], dw.isTensor() ? dw.toTensor() : at::Tensor(), {}, {}, {}, {}, {}};
   }
 };
 
 }  // namespace
 
 at::Tensor linear_cross_entropy(const at::Tensor& x, Parameter& weight, const at::Tensor& targets,
-                                double gradient_scale, at::ScalarType output) {
+                                double gradient_scale, at::ScalarType output, const at::Tensor& weights) {
   if (!at::GradMode::is_enabled()) return loss_only(x, weight.value, weight, targets, output);
-  return LinearCrossEntropy::apply(x, weight.value, &weight, targets, gradient_scale, output);
+  return LinearCrossEntropy::apply(x, weight.value, &weight, targets, gradient_scale, output,
+                                   weights.defined() ? &weights : nullptr);
 }
 
 at::Tensor token_losses(const at::Tensor& x, const Parameter& weight, const at::Tensor& targets,

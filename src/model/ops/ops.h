@@ -116,10 +116,12 @@ struct AttentionPositions {
 /// ignored), fp32 scalar, without ever holding the logits of all tokens: a chunk's logits become its gradient
 /// in place, and both input and weight gradients, multiplied by `gradient_scale`, are made during the forward
 /// pass (as Liger's fused linear cross entropy). Logits are rounded to `output` where that is narrower. Its
-/// own incoming gradient must be one.
+/// own incoming gradient must be one. `weights`, fp32 [tokens], multiply the gradients of the tokens' terms,
+/// but not the result; undefined: ones.
 [[nodiscard]] at::Tensor linear_cross_entropy(const at::Tensor& x, Parameter& weight,
                                               const at::Tensor& targets, double gradient_scale,
-                                              at::ScalarType output = at::kFloat);
+                                              at::ScalarType output = at::kFloat,
+                                              const at::Tensor& weights = {});
 
 /// The terms of that sum, fp32 [tokens]: minus the log-probability of each token's target. Call it without
 /// autograd.

@@ -489,6 +489,22 @@ TEST_P(Ops, LinearCrossEntropyMatchesAten) {
   }
 }
 
+TEST_P(Ops, WeightsOfTokensMultiplyTheirGradientsAlone) {
+  Parameter& w = weight({31, 9});
+  const at::Tensor w64 = exact(w.value);
+  const at::Tensor x = leaf({23, 9});
+  const at::Tensor x64 = exact(x);
+  const at::Tensor targets = at::randint(0, 31, {23}, at::kLong);
+  const at::Tensor weights = at::randn({23});
+  const at::Tensor loss = linear_cross_entropy(x, w, targets, 0.125, at::kFloat, weights);
+  const at::Tensor losses64 = at::cross_entropy_loss(at::linear(x64, w64), targets, {}, at::Reduction::None);
+  loss.backward();
+  ((losses64 * weights).sum() * 0.125).backward();
+  expect_near(loss, losses64.sum(), "loss");
+  expect_near(x.grad(), x64.grad(), "input gradient");
+  expect_near(weight_gradient(), w64.grad(), "weight gradient");
+}
+
 TEST_P(Ops, OfAFrozenWeightOnlyTheInputHasAGradient) {
   Parameter& w = weight({13, 7});
   w.value = w.value.detach();
