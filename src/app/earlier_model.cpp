@@ -78,7 +78,7 @@ void require_same_ends(const Recipe& recipe) {
   const std::string& from = of_folder ? recipe.model.from : recipe.checkpoint.init_from;
   // Conversations end with turns, which `prepare` has looked at.
   if (from.empty() || takes_images(recipe.model.kind) || is_synthetic(recipe.data.kind) ||
-      recipe.data.kind == DataKind::kChat || !commits_of(recipe).empty())
+      gives_chats(recipe.data.kind) || !commits_of(recipe).empty())
     return;
   const EarlierModel earlier = earlier_model(recipe);
   if (!states_ends(earlier, recipe)) return;

@@ -162,7 +162,7 @@ void run(Arguments arguments, const CLI::App& command) {
   } else {
     const char* kind = "";
     if (options.pairs()) kind = ", data.kind: pairs";
-    if (options.chats()) kind = ", data.kind: chat";
+    if (options.chats()) kind = options.preferences() ? ", data.kind: preference" : ", data.kind: chat";
     print(report, options.output, kind);
     if (arguments.chat.shown > 0)
       print_chats(options.output + "/train.tok", find_tokenizer(options.output).string(),
@@ -173,10 +173,12 @@ void run(Arguments arguments, const CLI::App& command) {
 void add_source_options(CLI::App& command, Arguments& arguments) {
   data::PrepareOptions& options = arguments.options;
   command
-      .add_option("--format", arguments.format,
-                  "text, code: each file is a document; jsonl: each line; csv, parquet: each row; chat: each "
-                  "line of JSON or row of Parquet is a conversation (default: by suffix)")
-      ->check(CLI::IsMember({"text", "code", "jsonl", "csv", "parquet", "chat"}));
+      .add_option(
+          "--format", arguments.format,
+          "text, code: each file is a document; jsonl: each line; csv, parquet: each row; chat: each "
+          "line of JSON or row of Parquet is a conversation; preference: each is a prompt with a chosen and "
+          "a rejected answer (default: by suffix)")
+      ->check(CLI::IsMember({"text", "code", "jsonl", "csv", "parquet", "chat", "preference"}));
   auto* field = command.add_option("--field", options.field,
                                    "JSONL, CSV, Parquet: the field that holds the text (default: text)");
   command

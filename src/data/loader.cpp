@@ -76,6 +76,7 @@ void require_targets(const TokenFile& file, const DataOptions& options) {
 /// Returns the name of the documents of `file`, and the kind of data that reads them.
 std::pair<const char*, DataKind> held_by(const TokenFile& file) {
   if (file.header().holds_pairs()) return {"pairs of texts", DataKind::kPairs};
+  if (file.header().holds_preferences()) return {"pairs of answers", DataKind::kPreference};
   if (file.header().holds_chats()) return {"conversations", DataKind::kChat};
   return {"documents", DataKind::kTokens};
 }
@@ -91,7 +92,7 @@ std::unique_ptr<Loader> open_file(const std::string& path, const DataOptions& op
   }
   if (kind == DataKind::kPairs)
     return std::make_unique<PairLoader>(std::move(file), options.seq_len, options.target_len, shuffle);
-  if (kind == DataKind::kChat) {
+  if (gives_chats(kind)) {
     const std::int64_t leave_out = options.on_bad_record == BadRecord::kSkip ? options.max_bad_records : 0;
     return std::make_unique<ChatLoader>(std::move(file), options.seq_len, shuffle, leave_out);
   }

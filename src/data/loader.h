@@ -29,6 +29,11 @@ struct SampleBatch {
   /// after another. Images: one class for each sample.
   std::vector<std::int64_t> targets;
   std::vector<std::int64_t> target_lengths;  ///< pairs only: of the sequences in `targets`
+
+  /// Preferences only: sequences 2i and 2i + 1 are the chosen and the rejected answer of a pair. Of each
+  /// sequence: its number in the file, and its element of Loader::reference().
+  std::vector<std::int64_t> answers;
+  std::vector<double> reference;
 };
 
 /// The largest size of a sample.
@@ -58,6 +63,11 @@ class Loader {
   /// CRC of data identity (token file checksum, seq_len, seed, shuffle): kept in the checkpoint so that a
   /// resumed run on other data is refused.
   [[nodiscard]] virtual std::uint32_t fingerprint() const = 0;
+
+  /// Preferences: for each answer of the file the log-probability of its trained tokens under the weights
+  /// that the run begins with, which read() gives to batches. Zeros until they are written, which must be
+  /// done while no other thread reads. Null: other data.
+  [[nodiscard]] virtual std::vector<double>* reference() { return nullptr; }
 };
 
 /// The input that the model accepts; other data are refused.

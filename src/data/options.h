@@ -13,6 +13,7 @@ enum class DataKind : std::uint8_t {
   kTokens,           ///< a file made by `echelon prepare`
   kPairs,            ///< one with sources and targets
   kChat,             ///< one with conversations
+  kPreference,       ///< one with pairs of conversations, of which the first is preferred
   kSyntheticTokens,  ///< random ids, no file
   kSyntheticPairs,
   kImageFolder,      ///< JPEG and PNG files, a subfolder for each class
@@ -20,8 +21,8 @@ enum class DataKind : std::uint8_t {
   kSyntheticImages,  ///< computed, no file
 };
 template <>
-inline constexpr std::array<std::string_view, 8> kWords<DataKind>{
-    "tokens",          "pairs",        "chat", "synthetic_tokens",
+inline constexpr std::array<std::string_view, 9> kWords<DataKind>{
+    "tokens",          "pairs",        "chat", "preference",      "synthetic_tokens",
     "synthetic_pairs", "image_folder", "idx",  "synthetic_images"};
 
 [[nodiscard]] constexpr bool is_synthetic(DataKind kind) {
@@ -33,6 +34,11 @@ inline constexpr std::array<std::string_view, 8> kWords<DataKind>{
 }
 [[nodiscard]] constexpr bool gives_pairs(DataKind kind) {
   return kind == DataKind::kPairs || kind == DataKind::kSyntheticPairs;
+}
+
+/// Returns whether the files hold rendered conversations.
+[[nodiscard]] constexpr bool gives_chats(DataKind kind) {
+  return kind == DataKind::kChat || kind == DataKind::kPreference;
 }
 
 /// The way in which documents become samples.
@@ -78,7 +84,7 @@ struct ImageOptions {
 /// Recipe section `data`.
 struct DataOptions {
   DataKind kind = DataKind::kTokens;
-  std::string path;                    ///< token file (kind: tokens, pairs, chat)
+  std::string path;                    ///< token file (kind: tokens, pairs, chat, preference)
   PatternMap<double> mixture;          ///< instead of `path`: token file -> weight, a number above 0
   std::string tokenizer;               ///< empty: tokenizer.model or tokenizer.json beside `path`, if there
   std::int64_t seq_len = 512;          ///< tokens a sample is trained on; a sample reads seq_len + 1

@@ -2,10 +2,22 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "model/sequences.h"
 
 namespace echelon {
+
+/// Preferences: the loss is that of DPO (Rafailov et al., Direct Preference Optimization). Sequences 2i and
+/// 2i + 1 of a batch are the chosen and the rejected answer of pair i.
+struct AnswerPairs {
+  double beta = 0;
+  at::Tensor reference;  ///< fp64 [pairs, 2]: log-probabilities that the answers had under the reference
+  at::Tensor counted;    ///< fp64 [pairs]: 1, or 0 for a pair that is ignored
+  /// fp64 [kSums]: the computation of the loss sets it to sums over the pairs that count.
+  at::Tensor sums;
+  enum Sum { kRight, kChosenReward, kRejectedReward, kChosenLogps, kRejectedLogps, kSums };
+};
 
 /// One rank's micro-batch: the input of a model. All tensors are on the model's device. Token models use
 /// `ids`, image models `images`.
@@ -24,6 +36,8 @@ struct Batch {
   at::Tensor targets;
   Sequences target_sequences;  ///< encoder-decoder only: of `targets`, one per sample
 
+  std::optional<AnswerPairs> pairs;  ///< nothing: the loss is cross entropy
+
   /// Training pass: enables dropout, whose masks are keyed by `dropout_key` (the run's seed).
   bool training = false;
   std::uint64_t dropout_key = 0;
@@ -41,8 +55,10 @@ struct SampleShape {
 
 /// The result of one evaluation pass, summed over the batch.
 struct Score {
-  at::Tensor loss;     ///< fp32 scalar, as Model::loss
-  at::Tensor correct;  ///< fp32 scalar: samples with the right most likely class; undefined: no classifier
+  at::Tensor loss;  ///< fp32 scalar, as Model::loss
+  /// Scalar: samples with the right most likely class, or pairs whose chosen answer has the higher reward;
+  /// undefined: of other models.
+  at::Tensor correct;
 };
 
 }  // namespace echelon

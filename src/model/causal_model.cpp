@@ -106,10 +106,62 @@ at::Tensor CausalModel::body(const Batch& batch) const {
   return body(batch.ids, {attention, {}, batch});
 }
 
+namespace {
+
+/// The sum of the rows of each sequence, fp64 [sequences]; in the same order on every device.
+at::Tensor sums_of(const at::Tensor& rows, const Sequences& sequences) {
+  const at::Tensor rectangle = rows.index_select(0, sequences->tokens_of_rectangle(rows.device()))
+                                   .view({sequences->count(), sequences->longest()});
+  return rectangle.masked_fill(sequences->padding_of_rectangle(rows.device()), 0).sum(1, false, at::kDouble);
+}
+
+/// DPO's loss over pairs, and the factor by which the log-probabilities of each sequence enter it.
+struct PairLoss {
+  at::Tensor sum;      // fp64 scalar
+  at::Tensor factors;  // fp64 [sequences]: minus its derivatives
+};
+
+PairLoss pair_loss(const at::Tensor& logps, const AnswerPairs& pairs) {
+  const at::Tensor by_pair = logps.view({-1, 2});
+  const at::Tensor rewards = (by_pair - pairs.reference) * pairs.beta;
+  const at::Tensor margins = rewards.select(1, 0) - rewards.select(1, 1);
+  const at::Tensor pull = at::sigmoid(-margins) * pairs.counted * pairs.beta;
+  const at::Tensor right = margins.gt(0).to(at::kDouble).unsqueeze(1);
+  pairs.sums.copy_((at::cat({right, rewards, by_pair}, 1) * pairs.counted.unsqueeze(1)).sum(0));
+  constexpr double kLinearFrom = 40;  // beyond it fp64 does not tell softplus(x) from x
+  const at::Tensor losses = at::softplus(-margins, 1, kLinearFrom) * pairs.counted;
+  return {losses.sum(), at::stack({pull, -pull}, 1).flatten()};
+}
+
+}  // namespace
+
 at::Tensor CausalModel::loss(const Batch& batch, double gradient_scale) {
-  return head_layer_->run(body(batch), [=, this, targets = batch.targets](const at::Tensor& x) {
-    return ops::linear_cross_entropy(head_input(x), *head_, targets, gradient_scale, output_);
-  });
+  const auto of_head = [=, this, targets = batch.targets, pairs = batch.pairs,
+                        sequences = batch.sequences](const at::Tensor& x) {
+    const at::Tensor input = head_input(x);
+    if (!pairs) return ops::linear_cross_entropy(input, *head_, targets, gradient_scale, output_);
+    // The gradient of a pair is that of its answers' log-probabilities, times factors that follow from them.
+    // So the head runs twice, and the rest of the model once, with one mask of dropout.
+    PairLoss loss;
+    at::Tensor weights;
+    {
+      const at::NoGradGuard no_grad;
+      loss = pair_loss(-sums_of(ops::token_losses(input, *head_, targets, output_), sequences), *pairs);
+      weights = loss.factors.index_select(0, sequences->sequence_numbers(x.device())).to(at::kFloat);
+    }
+    const at::Tensor value = loss.sum.to(at::kFloat);
+    if (!at::GradMode::is_enabled()) return value;
+    const at::Tensor weighted =
+        ops::linear_cross_entropy(input, *head_, targets, gradient_scale, output_, weights);
+    return weighted + (value - weighted.detach());
+  };
+  return head_layer_->run(body(batch), of_head);
+}
+
+Score CausalModel::evaluate(const Batch& batch) {
+  Score score{loss(batch, 0.0), {}};
+  if (batch.pairs) score.correct = batch.pairs->sums.select(0, AnswerPairs::kRight);
+  return score;
 }
 
 at::Tensor CausalModel::token_losses(const Batch& batch, const at::Tensor& tokens,

@@ -13,6 +13,7 @@ namespace echelon {
 class CausalModel : public Model {
  public:
   at::Tensor loss(const Batch& batch, double gradient_scale) override;
+  Score evaluate(const Batch& batch) override;
   at::Tensor token_losses(const Batch& batch, const at::Tensor& tokens, const at::Tensor& targets) override;
   std::unique_ptr<Decoder> decoder(const Batch& prompts) const override;
   double flops_per_sample(const SampleShape& shape) const override;

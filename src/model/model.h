@@ -38,8 +38,9 @@ class Model {
   [[nodiscard]] std::vector<Parameter*> parameters() const;
   [[nodiscard]] std::int64_t numel() const;
 
-  /// The cross entropy, summed (not averaged) over targets that are not ignored: fp32 scalar. Its backward()
-  /// yields gradients multiplied by `gradient_scale`.
+  /// The cross entropy, summed (not averaged) over targets that are not ignored, or the loss of batch.pairs,
+  /// which only decoder-only language models take, summed over pairs: fp32 scalar. Its backward() yields
+  /// gradients multiplied by `gradient_scale`.
   [[nodiscard]] virtual at::Tensor loss(const Batch& batch, double gradient_scale) = 0;
 
   /// The loss and, for classifiers, the number of right samples. Call without autograd.

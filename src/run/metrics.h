@@ -55,7 +55,7 @@ struct StepMetrics {
   std::optional<double> validation_loss;
   std::optional<double> validation_accuracy;               ///< share of samples; where there are classes
   std::optional<RougeScores> rouge;                        ///< of texts generated in validation
-  std::vector<std::pair<std::string, double>> evaluation;  ///< "eval/piqa/acc", "validation_loss/code"
+  std::vector<std::pair<std::string, double>> evaluation;  ///< "eval/piqa/acc", "rewards/margins"
 };
 
 /// Appends to metrics.jsonl, one JSON object a line, and to the files made from it.

@@ -24,9 +24,21 @@ std::int64_t targets_of(const SampleBatch& s, std::size_t sample) {
   return s.lengths.empty() ? 1 : s.lengths[sample];
 }
 
+/// For each pair 1, or 0 if all targets of it are ignored.
+std::vector<double> counted_pairs(const SampleBatch& s) {
+  std::vector<double> counted;
+  auto at = s.targets.begin();
+  for (std::size_t i = 0; i + 1 < s.lengths.size(); i += 2) {
+    const auto end = at + s.lengths[i] + s.lengths[i + 1];
+    counted.push_back(std::any_of(at, end, [](std::int64_t target) { return target >= 0; }) ? 1 : 0);
+    at = end;
+  }
+  return counted;
+}
+
 }  // namespace
 
-Batch to_tensors(const SampleBatch& s, at::Device device) {
+Batch to_tensors(const SampleBatch& s, at::Device device, double dpo_beta) {
   Batch batch;
   batch.samples = s.samples;
   batch.first_sample = s.first_sample;
@@ -41,6 +53,13 @@ Batch to_tensors(const SampleBatch& s, at::Device device) {
   }
   batch.targets = tensor_of(s.targets, {static_cast<std::int64_t>(s.targets.size())}, at::kLong, device);
   if (!s.target_lengths.empty()) batch.target_sequences = make_sequences(s.target_lengths);
+  if (!s.reference.empty()) {
+    const auto pairs = static_cast<std::int64_t>(s.reference.size() / 2);
+    batch.pairs = {.beta = dpo_beta,
+                   .reference = tensor_of(s.reference, {pairs, 2}, at::kDouble, device),
+                   .counted = tensor_of(counted_pairs(s), {pairs}, at::kDouble, device),
+                   .sums = at::zeros({AnswerPairs::kSums}, at::TensorOptions(device).dtype(at::kDouble))};
+  }
   return batch;
 }
 
@@ -49,6 +68,10 @@ ModelInput input_of(const ModelOptions& options) {
 }
 
 std::int64_t counted_targets(const SampleBatch& samples) {
+  if (!samples.reference.empty()) {
+    const std::vector<double> counted = counted_pairs(samples);
+    return std::count(counted.begin(), counted.end(), 1.0);
+  }
   return std::count_if(samples.targets.begin(), samples.targets.end(), [](std::int64_t t) { return t >= 0; });
 }
 

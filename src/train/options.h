@@ -26,6 +26,11 @@ enum class NonFinite : std::uint8_t { kStop, kSkip };
 template <>
 inline constexpr std::array<std::string_view, 2> kWords<NonFinite>{"stop", "skip"};
 
+/// Recipe section `train.dpo`.
+struct DpoOptions {
+  double beta = 0.1;  ///< how strongly the model is held to the reference
+};
+
 /// Recipe section `train`.
 struct TrainOptions {
   TrainDevice device = TrainDevice::kAuto;
@@ -42,6 +47,7 @@ struct TrainOptions {
   std::int64_t validate_every_epochs = 0;  ///< 0: never
   bool deterministic = false;              ///< GPU: bitwise reproducible runs
   std::int64_t threads_per_rank = 0;       ///< compute threads; 0: this node's cores / ranks on it
+  DpoOptions dpo;                          ///< data.kind: preference
 };
 
 }  // namespace echelon

@@ -157,6 +157,7 @@ void StepReporter::line(const TrainStep::Result& result, double lr,
   StepMetrics metrics = measure(result, lr);
   add_unit_norms(result, metrics);
   stalled_s_ = 0;
+  metrics.evaluation = result.preferences;
   if (validation) {
     metrics.validation_loss = validation->loss;
     metrics.validation_accuracy = validation->accuracy;

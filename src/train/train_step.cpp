@@ -41,12 +41,34 @@ class WorkTime {
   double waited_s_;
 };
 
+void note_pairs(const at::Tensor& sums, StepSums& step) {
+  const at::Tensor on_host = sums.cpu();
+  const auto* values = on_host.const_data_ptr<double>();
+  step.right = values[AnswerPairs::kRight];
+  step.chosen_rewards = values[AnswerPairs::kChosenReward];
+  step.rejected_rewards = values[AnswerPairs::kRejectedReward];
+  step.chosen_logps = values[AnswerPairs::kChosenLogps];
+  step.rejected_logps = values[AnswerPairs::kRejectedLogps];
+}
+
+/// Means over the pairs of a step, by TRL's names.
+std::vector<std::pair<std::string, double>> means_of_pairs(const StepSums& sums, double pairs) {
+  return {{"rewards/accuracies", sums.right / pairs},
+          {"rewards/margins", (sums.chosen_rewards - sums.rejected_rewards) / pairs},
+          {"rewards/chosen", sums.chosen_rewards / pairs},
+          {"rewards/rejected", sums.rejected_rewards / pairs},
+          {"logps/chosen", sums.chosen_logps / pairs},
+          {"logps/rejected", sums.rejected_logps / pairs}};
+}
+
 }  // namespace
 
 void StepSums::sum_over(Communicator& comm) {
   all_reduce_fields(comm, *this,
                     {&StepSums::squared_gradients, &StepSums::loss, &StepSums::targets, &StepSums::stop_votes,
-                     &StepSums::save_votes, &StepSums::tokens, &StepSums::failed_saves, &StepSums::digests},
+                     &StepSums::save_votes, &StepSums::tokens, &StepSums::failed_saves, &StepSums::digests,
+                     &StepSums::right, &StepSums::chosen_rewards, &StepSums::rejected_rewards,
+                     &StepSums::chosen_logps, &StepSums::rejected_logps},
                     ReduceOp::kSum, "step");
 }
 
@@ -76,6 +98,7 @@ void TrainStep::accumulate() {
   const std::int64_t passes =
       options_.train.global_batch_size / (options_.train.micro_batch_size * comm_.size());
   at::Tensor loss;
+  at::Tensor pairs;
   for (std::int64_t pass = 0; pass < passes; ++pass) {
     state_.model.prefetch();  // gathers overlap with reading the batch
     options_.activity->enter(Doing::kReadingData);
@@ -83,18 +106,21 @@ void TrainStep::accumulate() {
     sums_.targets += static_cast<double>(counted_targets(samples));
     sums_.tokens += static_cast<double>(samples.ids.size());
     if (!samples.target_lengths.empty()) sums_.tokens += static_cast<double>(samples.targets.size());
-    Batch batch = to_tensors(samples, state_.model.device());
+    Batch batch = to_tensors(samples, state_.model.device(), options_.train.dpo.beta);
     batch.training = true;
     batch.dropout_key = options_.seed;
     const WorkTime computing(state_.model, compute_s_);
     const at::Tensor part =
         state_.model.accumulate(batch, scale, {pass == 0, pass + 1 == passes}).to(at::kDouble);
     loss = loss.defined() ? loss + part : part;
+    if (batch.pairs) pairs = pairs.defined() ? pairs + batch.pairs->sums : batch.pairs->sums;
   }
   {
     // Once per step, because on a GPU it blocks the host until the device is done.
     const WorkTime computing(state_.model, compute_s_);
     sums_.loss = loss.item<double>();
+    pairs_ = pairs.defined();
+    if (pairs_) note_pairs(pairs, sums_);
   }
   options_.activity->enter(Doing::kUpdating);
   const WorkTime updating(state_.model, optimizer_s_);
@@ -154,6 +180,7 @@ TrainStep::Result TrainStep::finish(double lr) {
                 .tokens = sums_.tokens,
                 .save_due = sums_.save_votes > 0,
                 .unit_squares = std::move(unit_squares)};
+  if (pairs_) result.preferences = means_of_pairs(sums_, targets);
   const bool finite = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
   if (finite)
     update_weights(lr, result.grad_norm, factor);

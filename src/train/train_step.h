@@ -1,5 +1,7 @@
 #pragma once
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "data/batch_stream.h"
@@ -18,6 +20,12 @@ struct StepSums {
   double tokens = 0;        ///< tokens, including those of target sequences
   double failed_saves = 0;  ///< ranks with a failed part of the save in flight that rank 0 does not know of
   double digests = 0;       ///< Communicator::digest() of the device communicator
+  // Of pairs of answers, as AnswerPairs::sums:
+  double right = 0;
+  double chosen_rewards = 0;
+  double rejected_rewards = 0;
+  double chosen_logps = 0;
+  double rejected_logps = 0;
 
   void sum_over(Communicator& comm);  ///< in place; collective
 };
@@ -43,7 +51,7 @@ class StepVotes {
 class TrainStep {
  public:
   struct Result {
-    double loss = 0;        ///< mean over the targets that are not ignored
+    double loss = 0;        ///< mean over the targets that are not ignored, or over pairs of answers
     double grad_norm = 0;   ///< of the mean loss, before clipping
     double tokens = 0;      ///< over all ranks
     bool save_due = false;  ///< a save is due by the clock of rank 0
@@ -51,6 +59,8 @@ class TrainStep {
     /// With metrics.unit_grad_norms: this rank's part of the squared norm of each unit's gradient, of the
     /// mean loss and before clipping.
     std::vector<double> unit_squares{};
+    /// Of pairs of answers, the means that TRL reports: "rewards/margins" and others.
+    std::vector<std::pair<std::string, double>> preferences{};
   };
   /// Starts to read samples ahead from state.position. `comm`: all ranks, on the host. All arguments must
   /// outlive this object.
@@ -80,6 +90,7 @@ class TrainStep {
   StepVotes& votes_;
   BatchStream stream_;
   StepSums sums_;             ///< of the current step
+  bool pairs_ = false;        ///< the current step is one of DPO
   double began_s_ = 0;        ///< start of the current step
   double sent_before_ = 0;    ///< bytes, before the current step
   double waited_before_ = 0;  ///< seconds spent waiting for collectives before the current step

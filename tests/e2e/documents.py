@@ -162,6 +162,9 @@ class Tests(product.Case):
         (self.folder / "tune.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
         chat_folder.write_chats(self.folder / "chats.jsonl", [[("user", "alpha?"), ("assistant", "beta")]] * 9)
         (self.folder / "lora.yml").write_text("base_model: org/hf\nadapter: lora\nsequence_len: 256\n")
+        text = (ROOT / "docs/preference.md").read_text()
+        (self.folder / "prefer.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
+        (self.folder / "prefs.jsonl").write_text('{"prompt": "alpha?", "chosen": "beta", "rejected": "no"}\n' * 9)
         (self.folder / "sharegpt.jsonl").write_text(
             '{"conversations": [{"from": "human", "value": "alpha"}, {"from": "gpt", "value": "beta"}]}\n' * 9)
         (self.folder / "wikihowAll.csv").write_text("headline,title,text\n" + "alpha,a,alpha beta gamma\n" * 9)
@@ -182,6 +185,7 @@ class Tests(product.Case):
         self.train(self.recipe("t5.yaml", **t5), "run.dir=runs/t5")
         self.train(ROOT / "recipes/lora_smoke.yaml", "run.dir=runs/lora-smoke", "train.steps=2", "schedule.warmup_steps=1")
         self.command(product.ECHELON, "prepare", "chats.jsonl", "--format", "chat", "--tokenizer", "hf", "-o", "data/chats")
+        self.command(product.ECHELON, "prepare", "prefs.jsonl", "--format", "preference", "--tokenizer", "hf", "-o", "data/prefs")
         self.train("tune.yaml", "train.steps=1", "schedule.warmup_steps=0")
         self.command(product.CKPT, "export", "runs/tuned", "--output", "peft-adapter")
 

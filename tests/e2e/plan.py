@@ -6,9 +6,13 @@ import pathlib
 import re
 import resource
 import statistics
+import sys
 import xml.etree.ElementTree
 
 import product
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import chat_folder
 
 RECIPES = product.TOP / "recipes"
 LONG_FORM = "ECHELON_TEST_LONG" in os.environ  # ./make.sh test --long
@@ -251,6 +255,19 @@ class Tests(product.Case):
         self.prepare()
         self.train(recipe)
         self.compare("token files", self.forecast_json()["measured"], before)
+
+    def test_pairs_of_answers_need_what_is_planned_without_them(self):
+        """Two answers of 28 tokens fill a sample."""
+        recipe = self.recipe(**{"data.kind": "preference", "data.path": "data/train.tok", "data.seq_len": 56, "model.max_positions": 56,
+                                "model.vocab_size": 262, "train.steps": 2, "schedule.warmup_steps": 0})
+        before = self.planned(recipe)
+        chat_folder.write(self.folder / "hf")
+        line = json.dumps({"prompt": "alpha", "chosen": "yes", "rejected": "nay"})
+        (self.folder / "pairs.jsonl").write_text(f"{line}\n" * 40)
+        self.command(product.ECHELON, "prepare", "pairs.jsonl", "--format", "preference", "--tokenizer", "hf", "-o", "data",
+                     "--validation-fraction", 0)
+        self.train(recipe)
+        self.compare("pairs of answers", self.forecast_json()["measured"], before)
 
     # -- against a count by hand
 

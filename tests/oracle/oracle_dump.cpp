@@ -6,7 +6,7 @@
 // Modes:
 //   gradients   one optimizer step's worth of forward and backward passes, as the training loop makes them.
 //               "perturb": standard deviation of noise that is added to all initial weights first.
-//               "training": with dropout.
+//               "training": with dropout. Preferences: the reference has the weights before the noise.
 //               -> rank-R.json (pieces, loss, config), rank-R.weights.f32, rank-R.gradients.f32, ids.i64 and
 //               the other parts of the samples
 //   weights     the initial weights only. -> rank-R.json, rank-R.weights.f32
@@ -35,6 +35,7 @@
 #include "shard/sharded_model.h"
 #include "train/batch_tensors.h"
 #include "train/eval/inference_model.h"
+#include "train/eval/reference_logps.h"
 
 namespace echelon {
 namespace {
@@ -155,14 +156,17 @@ void write_samples(const Case& c, const SampleBatch& batch) {
 void dump_gradients(const Case& c, Communicator& comm) {
   validate_for_size(c.recipe, comm.size());
   ShardedModel model = build(c.recipe, comm);
-  perturb(model, c.request.value("perturb", 0.0));
   const auto data = loader_of(c.recipe);
   const std::int64_t rows = c.recipe.train.micro_batch_size;
+  if (data->reference() != nullptr) (void)compute_reference(*data, model, rows, comm, nullptr);
+  perturb(model, c.request.value("perturb", 0.0));
+  model.weights_changed();
   const std::int64_t batch = c.recipe.train.global_batch_size;
   const double scale = 1.0 / static_cast<double>(batch * data->sample_size().targets);
   double loss = 0;
   for (std::int64_t first = 0; first < batch; first += rows * comm.size()) {
-    Batch samples = to_tensors(data->read(first + comm.rank() * rows, rows), at::kCPU);
+    Batch samples =
+        to_tensors(data->read(first + comm.rank() * rows, rows), at::kCPU, c.recipe.train.dpo.beta);
     samples.training = c.request.value("training", false);
     samples.dropout_key = static_cast<std::uint64_t>(c.recipe.run.seed);
     loss +=

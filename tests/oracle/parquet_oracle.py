@@ -203,7 +203,7 @@ class Checks:
         self.refuses(r"has date32\[day\] in column 'when', expected texts, .*--field", path, "--field", "when")
         twice = pa.Table.from_arrays([pa.array(texts)] * 2, ["text", "text"])
         self.refuses(r"has more than one column 'text'", self.write("twice.parquet", twice))
-        self.refuses(r"whole.parquet' is Parquet by its suffix, not jsonl: use --format parquet or chat", path, "--format",
+        self.refuses(r"whole.parquet' is Parquet by its suffix, not jsonl: use --format parquet, chat or preference", path, "--format",
                      "jsonl", code=2)
         packed = self.folder / "packed.parquet.gz"
         packed.write_bytes(gzip.compress(whole))

@@ -80,8 +80,7 @@ std::map<std::string, std::string> attachments_of(const Recipe& recipe, const Mo
       if (!json.empty()) files["tokenizer.json"] = std::move(json);
     }
     files[name] = std::move(content);
-    if (recipe.data.kind == DataKind::kChat)
-      turn_end = add_template(TokenizerFolder(path), *tokenizer, files);
+    if (gives_chats(recipe.data.kind)) turn_end = add_template(TokenizerFolder(path), *tokenizer, files);
   }
   files["config.json"] = with_special_ids(files["config.json"], tokenizer.get(), turn_end, recipe);
   return files;

@@ -66,6 +66,7 @@ std::optional<std::string> copy_in(const Path& source, const Path& damaged, cons
 
 Differences CheckpointReview::inspect(const checkpoint::Reader& reader) {
   files_ = made_;
+  reference_.clear();
   changes_.clear();
   then_.reset();
   bool has_recipe = false;
@@ -85,6 +86,7 @@ Differences CheckpointReview::inspect(const checkpoint::Reader& reader) {
       if (!leaves_out) compare_start(content);  // else the base is read again, and compared itself
       files_.emplace(name, content);
     }
+    if (is_reference(name)) reference_ = content;
     if (checkpoint::is_companion_file(name)) files_.emplace(name, std::move(content));
   }
   if (!has_recipe) {
@@ -101,6 +103,11 @@ void CheckpointReview::inherit(const families::ModelWeights& weights) {
   files_ = made_;
   files_.merge(families::companions_of(weights.folder()));
   files_[kStart] = start_of(weights).dump(2) + "\n";
+}
+
+/// A run of another kind has no use for it.
+bool CheckpointReview::is_reference(const std::string& name) const {
+  return name == kReferenceFile && recipe_.data.kind == DataKind::kPreference;
 }
 
 /// The run goes on from its own weights, whatever became of the folder.
@@ -159,10 +166,11 @@ void CheckpointReview::make_good(const checkpoint::Reader& reader, const std::st
     return log::warn(str(damage, "; the next checkpoint gets a new one from ",
                          checkpoint::is_companion_file(name) ? "the data's tokenizer" : "this run's recipe"));
   }
-  if (!checkpoint::is_companion_file(name)) return log::warn(str(damage, "; nothing needs it"));
+  if (!checkpoint::is_companion_file(name) && !is_reference(name))
+    return log::warn(str(damage, "; nothing needs it"));
   for (const Path& source : other_sources(reader.folder(), folder_, recipe_.checkpoint.init_from)) {
     if (auto content = copy_in(source, reader.folder(), name)) {
-      files_.emplace(name, std::move(*content));
+      (is_reference(name) ? reference_ : files_[name]) = std::move(*content);
       return log::warn(str(damage, "; the next checkpoint gets it from '", source.string(), "'"));
     }
   }

@@ -10,6 +10,7 @@
 #include "families/model_weights.h"
 #include "recipe/compare.h"
 #include "run/run_folder.h"
+#include "train/eval/reference_logps.h"
 #include "train/restore.h"
 
 namespace echelon::app {
@@ -41,9 +42,12 @@ class CheckpointReview {
   /// Logs by how much changes of the recipe, such as more steps, raise or lower the learning rate where the
   /// run goes on, if it is more than a tenth. `steps`: of the whole run.
   void tell_jump_of_rate(std::int64_t step, std::int64_t steps, const Loader& data) const;
+  /// kReferenceFile of the checkpoint, for a run of DPO; what is put here is in files().
+  [[nodiscard]] std::string& reference() { return reference_; }
   /// The files that every checkpoint of this run contains.
   [[nodiscard]] Files files() const {
     Files files = files_;
+    if (!reference_.empty()) files[kReferenceFile] = reference_;
     if (base_) files[std::string(checkpoint::kBaseFile)] = base_->text();
     return files;
   }
@@ -52,12 +56,14 @@ class CheckpointReview {
   void make_good(const checkpoint::Reader& reader, const std::string& name, const std::string& damage);
   void compare(const checkpoint::Reader& reader, const std::string& then);
   void compare_start(const std::string& then) const;
+  [[nodiscard]] bool is_reference(const std::string& name) const;
 
   const Recipe& recipe_;
   const RunFolder& folder_;
   const std::optional<checkpoint::BaseNote>& base_;
   Files made_;
   Files files_;
+  std::string reference_;
   std::vector<recipe::Change> changes_;
   std::optional<Recipe> then_;  ///< of the checkpoint; nothing: not known
 };

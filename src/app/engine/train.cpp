@@ -30,6 +30,7 @@
 #include "shard/memory/host_memory.h"
 #include "text/tokenizer_digest.h"
 #include "train/batch_tensors.h"
+#include "train/eval/reference_logps.h"
 #include "train/loop.h"
 #include "train/memory/memory_run.h"
 #include "train/memory_report.h"
@@ -157,6 +158,12 @@ struct Inputs {
   TextOptions text;                           ///< of validation
   std::unique_ptr<RunEvaluation> evaluation;  ///< null: no tasks
   std::map<std::string, std::string> files;   ///< of rank 0, which writes them
+
+  [[nodiscard]] std::vector<Loader*> loaders() const {
+    std::vector<Loader*> all{data.get()};
+    for (const auto& source : validation) all.push_back(source.loader.get());
+    return all;
+  }
 };
 
 /// Collective: if one rank cannot open an input, all ranks throw.
@@ -269,10 +276,13 @@ void train_on(const Recipe& recipe, LoopOptions options, TrainState& state, Chec
         str("stopped after step ", state.step, " as requested; run the same command again to continue"));
 }
 
+constexpr const char* kOutOfMemory =
+    "out of memory; the run's logs/ show what used it. Lower train.micro_batch_size, or see docs/tuning.md";
+constexpr int kStopped = static_cast<int>(Code::kRequeue);
+
 /// The run of one rank, from top to bottom; each line uses only what is above it. Refusals come before
 /// anything slow or lasting. After each slow phase, requests to stop are agreed on.
 int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankLife& life) {
-  constexpr int kStopped = static_cast<int>(Code::kRequeue);
   validate_for_size(recipe, job.info().size);
   require_same_recipe(job, recipe);
   set_threads(recipe.train.threads_per_rank, job.info());
@@ -316,6 +326,7 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   const Restored restored = bring_in(recipe, folder, *comm, state, review, memory.get());
   life.start.done("load");
   if (life.ledger) note_resumption(*life.ledger, state.step);
+  settle_reference(inputs.loaders(), state, recipe.train, *comm, stop, review.reference());
   if (stops_after("reading the checkpoint", stop)) return kStopped;
   const auto on_saved = [&life](const Checkpointer::Saved& saved) { note_save(life, saved); };
   Checkpointer checkpointer(recipe.checkpoint, folder, *comm, review.files(), on_saved, restored.known);
@@ -331,9 +342,6 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   finish_memory_saves(std::move(saves), memory.get());
   return state.step < train.steps ? kStopped : 0;
 }
-
-constexpr const char* kOutOfMemory =
-    "out of memory; the run's logs/ show what used it. Lower train.micro_batch_size, or see docs/tuning.md";
 
 int consolidate_or_tell(const Recipe& recipe, const StopSignal& signal, const std::string& who) {
   try {

@@ -133,6 +133,12 @@ int prove_recipe(const ProveArguments& arguments) {
   if (local_ranks(0) == 0)
     throw Error(Code::kUsage, "prove starts ranks itself; run it outside of an srun or mpirun step");
   const LoadedRecipe loaded = load_recipe(arguments.recipe, arguments.overrides);
+  if (loaded.recipe.data.kind == DataKind::kPreference) {
+    throw Error(
+        Code::kUsage,
+        "prove has no reference for the loss of data.kind: preference; add data.kind=chat to prove the "
+        "same model, precision and sharding");
+  }
   if (!arguments.json) tell_which(loaded);
   ProofFolder folder;
   try {

@@ -58,8 +58,7 @@ void check_content(const Json& message, const std::string& role, const ChatOptio
   }
 }
 
-void settle_message(Json& message, std::size_t at, const ChatOptions& options) {
-  const std::string where = str("messages[", at, "]");
+void settle_message(Json& message, const std::string& where, const ChatOptions& options) {
   if (!message.is_object()) refuse(str(where, " is ", message.type_name(), ", expected an object"));
   rename(message, options.role_key, "role", where);
   rename(message, options.content_key, "content", where);
@@ -88,18 +87,53 @@ std::string text_of(const Json& object, const std::string& name) {
   return *field;
 }
 
+/// The object of a line.
+Json read_object(std::string_view line) {
+  Json object = parse_ordered_json(line, "the line", Code::kData, kLimits);
+  if (!object.is_object()) refuse(str("not a JSON object but ", object.type_name()));
+  return object;
+}
+
+/// The tools of a line, or null.
+Json take_tools(Json& object, const ChatOptions& options) {
+  const auto tools = object.find(options.tools);
+  if (tools == object.end() || tools->is_null()) return nullptr;
+  if (!tools->is_array())
+    refuse(str("field '", printable(options.tools), "' is ", tools->type_name(), ", expected a list"));
+  return tools->empty() ? Json() : std::move(*tools);
+}
+
+/// The messages of a field; a text is one message of `role`.
+Json messages_in(const Json& object, const std::string& name, std::string_view role,
+                 const ChatOptions& options) {
+  const auto field = object.find(name);
+  if (field != object.end() && field->is_array()) {
+    Json messages = *field;
+    if (messages.empty()) refuse(str("field '", name, "' has no messages"));
+    for (std::size_t i = 0; i < messages.size(); ++i)
+      settle_message(messages[i], str(name, "[", i, "]"), options);
+    return messages;
+  }
+  if (field != object.end() && !field->is_string())
+    refuse(str("field '", name, "' is ", field->type_name(), ", expected a list of messages or a text"));
+  return Json::array({{{"role", role}, {"content", text_of(object, name)}}});
+}
+
+/// Moves the messages with which both answers begin to the prompt.
+void take_common(Preference& pair) {
+  while (!pair.chosen.empty() && !pair.rejected.empty() && pair.chosen.front() == pair.rejected.front()) {
+    pair.prompt.messages.push_back(pair.chosen.front());
+    pair.chosen.erase(0);
+    pair.rejected.erase(0);
+  }
+}
+
 }  // namespace
 
 Conversation read_conversation(std::string_view line, const ChatOptions& options,
                                const PromptFields& fields) {
-  Json object = parse_ordered_json(line, "the line", Code::kData, kLimits);
-  if (!object.is_object()) refuse(str("not a JSON object but ", object.type_name()));
-  Conversation made;
-  if (const auto tools = object.find(options.tools); tools != object.end() && !tools->is_null()) {
-    if (!tools->is_array())
-      refuse(str("field '", printable(options.tools), "' is ", tools->type_name(), ", expected a list"));
-    if (!tools->empty()) made.tools = std::move(*tools);
-  }
+  Json object = read_object(line);
+  Conversation made{.messages = {}, .tools = take_tools(object, options)};
   if (!fields.prompt.empty()) {
     made.messages = {{{"role", "user"}, {"content", text_of(object, fields.prompt)}},
                      {{"role", kAssistant}, {"content", text_of(object, fields.response)}}};
@@ -114,7 +148,33 @@ Conversation read_conversation(std::string_view line, const ChatOptions& options
                ", expected a list of messages"));
   if (messages->empty()) refuse(str("field '", printable(options.messages), "' has no messages"));
   made.messages = std::move(*messages);
-  for (std::size_t i = 0; i < made.messages.size(); ++i) settle_message(made.messages[i], i, options);
+  for (std::size_t i = 0; i < made.messages.size(); ++i)
+    settle_message(made.messages[i], str("messages[", i, "]"), options);
+  return made;
+}
+
+Preference read_preference(std::string_view line, const ChatOptions& options) {
+  Json object = read_object(line);
+  Preference made{.prompt = {.messages = Json::array(), .tools = take_tools(object, options)},
+                  .chosen = messages_in(object, "chosen", kAssistant, options),
+                  .rejected = messages_in(object, "rejected", kAssistant, options)};
+  if (object["chosen"].is_string() != object["rejected"].is_string())
+    refuse("one of 'chosen' and 'rejected' is a text and the other a list of messages");
+  if (object.contains("prompt") && !object["prompt"].is_null()) {
+    made.prompt.messages = messages_in(object, "prompt", "user", options);
+  } else {
+    if (object["chosen"].is_string()) refuse("has no field 'prompt', which two texts need");
+    take_common(made);
+  }
+  for (const auto& [name, answer] : {std::pair("chosen", &made.chosen), {"rejected", &made.rejected}}) {
+    if (answer->empty()) refuse(str("'", name, "' has no messages behind the prompt"));
+    if (answer->front()["role"] != kAssistant)
+      refuse(str("'", name, "' goes on with the role '", answer->front()["role"].get<std::string>(),
+                 "' behind the prompt, expected assistant; the prompts of both must be the same"));
+  }
+  if (made.prompt.messages.empty()) refuse("has no prompt: 'chosen' and 'rejected' begin differently");
+  if (made.chosen == made.rejected)
+    refuse("'chosen' and 'rejected' are the same: such a pair prefers nothing");
   return made;
 }
 

@@ -25,6 +25,17 @@ inline constexpr std::string_view kAssistant = "assistant";
 [[nodiscard]] Conversation read_conversation(std::string_view line, const ChatOptions& options,
                                              const PromptFields& fields);
 
+/// A prompt with two answers to it.
+struct Preference {
+  Conversation prompt;
+  nlohmann::ordered_json chosen;  ///< messages behind the prompt, the first of the assistant
+  nlohmann::ordered_json rejected;
+};
+
+/// Reads a line with "chosen" and "rejected", and "prompt" unless both begin with it: lists of messages, or
+/// texts. Throws Error(kData): "'rejected' has no messages behind the prompt".
+[[nodiscard]] Preference read_preference(std::string_view line, const ChatOptions& options);
+
 /// Checks options.roles. Throws Error(kUsage).
 void check_roles(const ChatOptions& options);
 

@@ -57,7 +57,7 @@ class CorpusWriter {
         .vocab_size = static_cast<std::uint64_t>(tokenizer.vocab_size()),
         .tokenizer_digest = tokenizer.digest(),
         .flags = options.chats()
-                     ? kDocumentsAreChats
+                     ? kDocumentsAreChats | (options.preferences() ? kDocumentsArePreferences : 0)
                      : kDocumentsEndWithEos | (tokenizer.bos_id() >= 0 ? kDocumentsStartWithBos : 0) |
                            (options.pairs() ? kDocumentsArePairs : 0),
     };
@@ -85,7 +85,7 @@ class CorpusWriter {
     return state;
   }
 
-  /// `target`: of a pair; empty: `ids` is a document. `trained`: of a chat.
+  /// `target`: of a pair; empty: `ids` is a document. `trained`: of chats, `target` included.
   void add(std::uint64_t record, std::span<const std::int32_t> ids, std::span<const std::int32_t> target,
            const std::vector<bool>& trained) {
     const double place = split_.place(record);
@@ -96,8 +96,9 @@ class CorpusWriter {
     tokens_ += ids.size() + target.size();
     if (split_.cut) return add_cut(ids);
     TokenFileWriter& writer = valid_ && split_.is_validation(record) ? *valid_ : *train_;
-    writer.add_chat(ids, trained);
-    if (!target.empty()) writer.add_document(target);
+    const auto border = trained.begin() + static_cast<std::ptrdiff_t>(std::min(ids.size(), trained.size()));
+    writer.add_chat(ids, {trained.begin(), border});
+    if (!target.empty()) writer.add_chat(target, {border, trained.end()});
   }
 
   /// The split to use instead if this one leaves one side empty.
@@ -222,7 +223,8 @@ void run_pass(const std::vector<SourceFile>& files, const PrepareOptions& option
     std::span<const std::int32_t> ids(batch.ids);
     auto trained = batch.trained.begin();
     for (const auto& part : batch.parts) {
-      const auto tokens = static_cast<std::ptrdiff_t>(batch.trained.empty() ? 0 : part.tokens);
+      const auto tokens =
+          static_cast<std::ptrdiff_t>(batch.trained.empty() ? 0 : part.tokens + part.target_tokens);
       writer.add(part.record, ids.first(part.tokens), ids.subspan(part.tokens, part.target_tokens),
                  {trained, trained + tokens});
       ids = ids.subspan(part.tokens + part.target_tokens);
@@ -295,7 +297,8 @@ CorpusResult tokenize_corpus(const std::vector<SourceFile>& files, const Prepare
   // Only tiny corpora get here, so a second pass is cheap, and one rule serves corpora of any size.
   if (const auto better = writer->better_split()) {
     if (better->cut && (options.pairs() || options.chats())) {
-      throw Error(Code::kData, str("the sources hold one ", options.pairs() ? "pair" : "conversation",
+      const bool pair = options.pairs() || options.preferences();
+      throw Error(Code::kData, str("the sources hold one ", pair ? "pair" : "conversation",
                                    ", which cannot both train and validate: use --validation-fraction 0"));
     }
     partial.save(nullptr);  // the first pass is what is taken up

@@ -69,6 +69,10 @@ std::vector<WantedColumn> wanted_columns(const PrepareOptions& options) {
   if (!options.input.empty()) {
     columns.push_back({.name = options.input, .option = "--input"});
     if (options.target != options.input) columns.push_back({.name = options.target, .option = "--target"});
+  } else if (options.preferences()) {
+    columns = {{.name = "prompt", .option = "--format preference", .may_lack = true},
+               {.name = "chosen", .option = "--format preference"},
+               {.name = "rejected", .option = "--format preference"}};
   } else if (options.chats()) {
     columns.push_back({.name = options.chat.messages, .option = "--messages"});
   } else {

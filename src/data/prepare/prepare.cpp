@@ -38,7 +38,11 @@ void check(const PrepareOptions& options) {
          "--input and --target make pairs: name both fields, or neither for documents");
   demand(options.pairs() || options.prefix.empty(), "--prefix needs --input and --target");
   demand(!options.chats() || (!options.tokenizer.empty() && options.field.empty()),
-         "--format chat needs --tokenizer, that of the model, and reads no --field");
+         str("--format ", word_of(options.format),
+             " needs --tokenizer, that of the model, and reads no --field"));
+  demand(!options.preferences() || (options.input.empty() && options.chat.messages == ChatOptions().messages),
+         "--format preference reads the fields prompt, chosen and rejected, and no --input, --target or "
+         "--messages");
   demand(options.chat.max_without_target >= 0 && options.chat.max_without_target <= 1,
          str("--max-without-target is ", options.chat.max_without_target, ", expected 0 to 1"));
   check_roles(options.chat);

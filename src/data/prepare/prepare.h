@@ -16,8 +16,9 @@ namespace echelon::data {
 
 /// text, code: one file is one document. jsonl: one line is one, a JSON object whose `field` holds the text.
 /// csv, parquet: one row is one, and `field` is a column's name. chat: one line of JSON, or one row of a
-/// Parquet file, is a conversation. kBySuffix: the format that the names of all sources agree on.
-enum class TextFormat : std::uint8_t { kBySuffix, kText, kCode, kJsonl, kCsv, kParquet, kChat };
+/// Parquet file, is a conversation. preference: one is a prompt with a chosen and a rejected answer.
+/// kBySuffix: the format that the names of all sources agree on.
+enum class TextFormat : std::uint8_t { kBySuffix, kText, kCode, kJsonl, kCsv, kParquet, kChat, kPreference };
 
 /// The treatment of a record that cannot be used: not UTF-8, not a JSON object with the field, a row with too
 /// few columns, a binary file. kByFormat: code is skipped, everything else stops.
@@ -27,8 +28,8 @@ enum class BadRecords : std::uint8_t { kByFormat, kStop, kSkip };
 
 namespace echelon {
 template <>
-inline constexpr std::array<std::string_view, 7> kWords<data::TextFormat>{
-    "by suffix", "text", "code", "jsonl", "csv", "parquet", "chat"};
+inline constexpr std::array<std::string_view, 8> kWords<data::TextFormat>{
+    "by suffix", "text", "code", "jsonl", "csv", "parquet", "chat", "preference"};
 template <>
 inline constexpr std::array<std::string_view, 3> kWords<data::BadRecords>{"by format", "stop", "skip"};
 }  // namespace echelon
@@ -49,7 +50,7 @@ struct PrepareOptions {
   std::int32_t end_id = -1;              ///< behind documents; prepare() sets it; -1: the tokenizer's EOS
   std::int64_t train_vocab_size = 0;     ///< pieces of the tokenizer to train
   std::uint64_t train_bytes = 10000000;  ///< text to train it on, about
-  ChatOptions chat;                      ///< format chat
+  ChatOptions chat;                      ///< format chat, preference
   double validation_fraction = 0.02;     ///< of the documents, in [0, 0.5]
   int threads = 1;
   std::uint64_t seed = 1;
@@ -66,7 +67,9 @@ struct PrepareOptions {
   /// Returns whether chat_template.jinja and tokenizer_config.json are written to the output, for checkpoints
   /// and exports. They are not if the output is the tokenizer's folder, because they would replace its own.
   [[nodiscard]] bool writes_template() const;
-  [[nodiscard]] bool chats() const { return format == TextFormat::kChat; }
+  /// The records are rendered with a chat template.
+  [[nodiscard]] bool chats() const { return format == TextFormat::kChat || preferences(); }
+  [[nodiscard]] bool preferences() const { return format == TextFormat::kPreference; }
   [[nodiscard]] std::string text_field() const { return field.empty() ? "text" : field; }
   /// jsonl, csv, parquet: a record is a source and a target, stored as two documents.
   [[nodiscard]] bool pairs() const { return !input.empty() && !chats(); }
@@ -109,7 +112,7 @@ struct PrepareReport {
   std::uint64_t tokenizer_digest = 0;
   PreparedFile train;
   PreparedFile valid;
-  std::optional<ChatAudit> chat;  ///< format chat
+  std::optional<ChatAudit> chat;  ///< format chat; preference: of all answers
 };
 
 /// Makes output/train.tok, valid.tok, the tokenizer (tokenizer_file_name) and, last, prepare.json. The bytes

@@ -59,11 +59,12 @@ std::vector<std::string> default_include(TextFormat format) {
               "*.cuh", "*.rs",   "*.go", "*.js", "*.ts", "*.sh",  "*.jl",  "*.lua", "*.rb",
               "*.pl",  "*.java", "*.kt", "*.cs", "*.hs", "*.sql", "*.R",   "*.f90", "*.scala"};
     case TextFormat::kChat:
+    case TextFormat::kPreference:
     case TextFormat::kJsonl: {
       // Not *.json, which beside data usually describes it; compressed, it is data.
       auto patterns = with_packed({"*.jsonl", "*.ndjson"});
       patterns.insert(patterns.end(), {"*.json.gz", "*.json.zst"});
-      if (format == TextFormat::kChat) patterns.emplace_back("*.parquet");
+      if (format != TextFormat::kJsonl) patterns.emplace_back("*.parquet");
       return patterns;
     }
     case TextFormat::kCsv:
@@ -103,7 +104,7 @@ PrepareOptions settle_format(const PrepareOptions& options, const std::vector<So
   for (const SourceFile& file : files) {
     if (format_of(file.path) == TextFormat::kParquet && !is_parquet(file, settled))
       throw Error(Code::kUsage, str("source '", file.path.string(), "' is Parquet by its suffix, not ",
-                                    word_of(settled.format), ": use --format parquet or chat"));
+                                    word_of(settled.format), ": use --format parquet, chat or preference"));
   }
   if (settled.on_bad_record == BadRecords::kByFormat) {
     settled.on_bad_record = settled.format == TextFormat::kCode ? BadRecords::kSkip : BadRecords::kStop;

@@ -1,5 +1,8 @@
 #include "data/prepare/tokenized.h"
 
+#include <algorithm>
+#include <cstddef>
+
 #include "base/error.h"
 #include "base/str.h"
 
@@ -56,6 +59,45 @@ Tokenized tokenize(const RecordBatch& batch, const PrepareOptions& options, cons
   return out;
 }
 
+namespace {
+
+/// The tokens of one answer, of which those of the prompt are not trained.
+EncodedChat encode_answer(const Preference& preference, const std::string& name,
+                          const nlohmann::ordered_json& answer, const std::vector<std::int32_t>& prompt,
+                          const ChatEncoder& chats, TextEncoder& encoder) {
+  Conversation whole = preference.prompt;
+  for (const auto& message : answer) whole.messages.push_back(message);
+  EncodedChat chat = chats.encode(whole, encoder);
+  const auto most = static_cast<std::ptrdiff_t>(std::min(prompt.size(), chat.ids.size()));
+  const auto border = std::mismatch(prompt.begin(), prompt.begin() + most, chat.ids.begin()).first;
+  std::fill_n(chat.trained.begin(), border - prompt.begin(), false);
+  // The first token is not predicted.
+  chat.trained_tokens =
+      static_cast<std::uint64_t>(std::count(chat.trained.begin() + 1, chat.trained.end(), true));
+  if (chat.trained_tokens == 0)
+    throw Error(Code::kData, str("nothing of '", name, "' is trained: it has no turn of the assistant"));
+  return chat;
+}
+
+}  // namespace
+
+void Tokenized::add_preference(const Record& record, const PrepareOptions& options, const ChatEncoder& chats,
+                               TextEncoder& encoder) {
+  const Preference preference = read_preference(record.row.text, options.chat);
+  const std::vector<std::int32_t> prompt = chats.encode_prompt(preference.prompt, encoder);
+  const EncodedChat chosen = encode_answer(preference, "chosen", preference.chosen, prompt, chats, encoder);
+  const EncodedChat rejected =
+      encode_answer(preference, "rejected", preference.rejected, prompt, chats, encoder);
+  if (chosen.ids == rejected.ids)
+    throw Error(Code::kData, "'chosen' and 'rejected' have the same tokens: such a pair prefers nothing");
+  for (const EncodedChat* answer : {&chosen, &rejected}) {
+    chat.add(*answer, place_of(record));
+    ids.insert(ids.end(), answer->ids.begin(), answer->ids.end());
+    trained.insert(trained.end(), answer->trained.begin(), answer->trained.end());
+  }
+  parts.push_back({record.index, chosen.ids.size(), rejected.ids.size()});
+}
+
 Tokenized tokenize_chats(const RecordBatch& batch, const PrepareOptions& options, const ChatEncoder& chats,
                          TextEncoder& encoder) {
   Tokenized out{.bytes = batch.bytes, .end = batch.end};
@@ -63,6 +105,10 @@ Tokenized tokenize_chats(const RecordBatch& batch, const PrepareOptions& options
     const std::string where = place_of(record);
     try {
       if (!record.row.fault.empty()) throw Error(Code::kData, record.row.fault);
+      if (options.preferences()) {
+        out.add_preference(record, options, chats, encoder);
+        continue;
+      }
       const Conversation conversation =
           read_conversation(record.row.text, options.chat, {options.input, options.target});
       const EncodedChat chat = chats.encode(conversation, encoder);

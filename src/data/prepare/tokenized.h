@@ -18,7 +18,7 @@ struct Tokenized {
   struct Part {
     std::uint64_t record = 0;
     std::size_t tokens = 0;
-    std::size_t target_tokens = 0;  // of a pair
+    std::size_t target_tokens = 0;  // of a pair; of a rejected answer
   };
   std::vector<std::int32_t> ids;
   std::vector<bool> trained;  // chats: of each id
@@ -30,6 +30,10 @@ struct Tokenized {
   BadReasons bad_reasons;
   std::vector<std::string> bad_examples;
   ChatAudit chat;
+
+  /// Adds both answers of a record of format preference, or nothing. Throws Error(kData) for a bad one.
+  void add_preference(const Record& record, const PrepareOptions& options, const ChatEncoder& chats,
+                      TextEncoder& encoder);
 
   /// Counts a bad record. Throws Error(kData) under BadRecords::kStop.
   void add_bad_record(const std::string& where, const std::string& fault, const PrepareOptions& options);

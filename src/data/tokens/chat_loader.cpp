@@ -12,7 +12,7 @@
 namespace echelon {
 namespace {
 
-using Ranges = std::vector<TokenFile::Range>;
+using Samples = std::vector<ChatLoader::Sample>;
 
 /// Reads the ends of all documents in pieces and calls `each(range)`.
 template <class F>
@@ -30,40 +30,66 @@ void for_each_document(const TokenFile& file, const F& each) {
   }
 }
 
-/// The last token of a conversation predicts nothing, so it is no input.
-std::uint64_t inputs_of(const TokenFile::Range& chat) {
-  return chat.end - chat.begin - 1;
+/// What stays together: a conversation, or both answers of a pair.
+struct Whole {
+  ChatLoader::Sample place;
+  std::uint64_t inputs = 0;  // the last token of a conversation predicts nothing, so it is none
+};
+
+template <class F>
+void for_each_whole(const TokenFile& file, const F& each) {
+  const bool pairs = file.header().holds_preferences();
+  std::uint64_t number = 0;
+  Whole whole;
+  for_each_document(file, [&](const TokenFile::Range& document) {
+    const std::uint64_t inputs = document.end - document.begin - 1;
+    if (pairs && inputs == 0) {
+      throw Error(Code::kData, str("token file '", file.path().string(), "': answer ", number,
+                                   " has one token, which predicts nothing: prepare the data again"));
+    }
+    const bool rejected = pairs && number % 2 == 1;
+    if (!rejected) whole = {{document, number}, 0};
+    whole.place.tokens.end = document.end;
+    whole.inputs += inputs;
+    if (!pairs || rejected) each(whole);
+    ++number;
+  });
 }
 
-Ranges pack(const TokenFile& file, std::int64_t seq_len, std::int64_t leave_out) {
-  Ranges samples;
+Samples pack(const TokenFile& file, std::int64_t seq_len, std::int64_t leave_out) {
+  Samples samples;
   const auto room = static_cast<std::uint64_t>(seq_len);
   std::uint64_t inputs = 0;  // of the last sample
   std::uint64_t longest = 0;
   std::int64_t too_long = 0;
-  for_each_document(file, [&](const TokenFile::Range& chat) {
-    const std::uint64_t size = inputs_of(chat);
+  for_each_whole(file, [&](const Whole& whole) {
+    const TokenFile::Range& chat = whole.place.tokens;
+    const std::uint64_t size = whole.inputs;
     if (size > room) {
       ++too_long;
       longest = std::max(longest, size);
-    } else if (size > 0 && !samples.empty() && samples.back().end == chat.begin && inputs + size <= room) {
-      samples.back().end = chat.end;
+    } else if (size > 0 && !samples.empty() && samples.back().tokens.end == chat.begin &&
+               inputs + size <= room) {
+      samples.back().tokens.end = chat.end;
       inputs += size;
     } else if (size > 0) {
-      samples.push_back(chat);
+      samples.push_back(whole.place);
       inputs = size;
     }
   });
+  const bool pairs = file.header().holds_preferences();
   if (too_long > leave_out) {
-    throw Error(Code::kData, str("token file '", file.path().string(), "': ", too_long, " of ",
-                                 file.document_count(), " conversations are longer than data.seq_len (",
-                                 seq_len, "), the longest takes ", longest,
-                                 ": raise data.seq_len, or leave them out with data.on_bad_record: skip and "
-                                 "data.max_bad_records: ",
-                                 too_long));
+    throw Error(Code::kData,
+                str("token file '", file.path().string(), "': ", too_long, " of ",
+                    file.document_count() / (pairs ? 2 : 1), pairs ? " pairs of answers" : " conversations",
+                    " are longer than data.seq_len (", seq_len, "), the longest takes ", longest,
+                    ": raise data.seq_len, or leave them out with data.on_bad_record: skip and "
+                    "data.max_bad_records: ",
+                    too_long));
   }
   if (samples.empty())
-    throw Error(Code::kData, str("token file '", file.path().string(), "' has no conversation to train on"));
+    throw Error(Code::kData, str("token file '", file.path().string(), "' has no ",
+                                 pairs ? "pair of answers" : "conversation", " to train on"));
   return samples;
 }
 
@@ -77,7 +103,8 @@ ChatLoader::ChatLoader(TokenFile file, std::int64_t seq_len, std::optional<std::
       samples_(pack(file_, seq_len, leave_out)),
       order_(samples_.size(), shuffle_seed),
       fingerprint_(data_identity<5>({8, file_.header().header_crc, static_cast<std::uint64_t>(seq_len),
-                                     shuffle_seed ? 1U : 0U, shuffle_seed.value_or(0)})) {}
+                                     shuffle_seed ? 1U : 0U, shuffle_seed.value_or(0)})),
+      reference_(file_.header().holds_preferences() ? file_.document_count() : 0) {}
 
 std::int64_t ChatLoader::samples_per_epoch() const {
   return static_cast<std::int64_t>(samples_.size());
@@ -90,19 +117,26 @@ SampleBatch ChatLoader::read(std::int64_t first, std::int64_t count) const {
   return batch;
 }
 
-void ChatLoader::append(const TokenFile::Range& sample, SampleBatch& batch) const {
-  std::vector<std::int64_t> ids(sample.end - sample.begin);
+void ChatLoader::append(const Sample& sample, SampleBatch& batch) const {
+  const auto [begin, last] = sample.tokens;
+  std::vector<std::int64_t> ids(last - begin);
   std::vector<bool> trained;
-  file_.read_chat(sample.begin, ids, trained);
+  file_.read_chat(begin, ids, trained);
   const std::size_t before = batch.ids.size();
   std::size_t at = 0;
-  for (const std::int64_t tokens : documents_.parts(sample.begin, sample.end)) {
+  std::uint64_t document = sample.document;
+  for (const std::int64_t tokens : documents_.parts(begin, last)) {
     const std::size_t end = at + static_cast<std::size_t>(tokens);
     for (++at; at < end; ++at) {
       batch.ids.push_back(ids[at - 1]);
       batch.targets.push_back(trained[at] ? ids[at] : -1);
     }
     if (tokens > 1) batch.lengths.push_back(tokens - 1);
+    if (!reference_.empty()) {
+      batch.answers.push_back(static_cast<std::int64_t>(document));
+      batch.reference.push_back(reference_[document]);
+    }
+    ++document;
   }
   batch.sample_lengths.push_back(static_cast<std::int64_t>(batch.ids.size() - before));
 }

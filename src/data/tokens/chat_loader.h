@@ -10,32 +10,44 @@
 
 namespace echelon {
 
-/// Whole conversations of a token file (data.kind: chat). Neighbors in the file share a sample as long as
-/// they fit into seq_len tokens; each is a sequence of its own. A target counts where its token is trained.
+/// Whole conversations of a token file (data.kind: chat), or whole pairs of answers (preference). Neighbors
+/// in the file share a sample as long as they fit into seq_len tokens; each conversation or answer is a
+/// sequence of its own. A target counts where its token is trained.
 class ChatLoader final : public Loader {
  public:
-  /// `leave_out`: at most how many conversations longer than seq_len + 1 tokens are left out. `shuffle_seed`:
-  /// none for file order. Throws Error(kData) if more of them are longer, the file does not mark trained
-  /// tokens, or nothing is left.
+  /// `leave_out`: at most how many conversations (pairs) of more than seq_len inputs are left out.
+  /// `shuffle_seed`: none for file order. Throws Error(kData) if more of them are longer, the file does not
+  /// mark trained tokens, a pair has an answer that predicts nothing, or nothing is left.
   ChatLoader(TokenFile file, std::int64_t seq_len, std::optional<std::uint64_t> shuffle_seed,
              std::int64_t leave_out);
   ChatLoader(const ChatLoader&) = delete;
   ChatLoader& operator=(const ChatLoader&) = delete;
 
   [[nodiscard]] std::int64_t samples_per_epoch() const override;
-  [[nodiscard]] SampleSize sample_size() const override { return {seq_len_, 0, seq_len_}; }
+  [[nodiscard]] SampleSize sample_size() const override {
+    return {seq_len_, 0, reference_.empty() ? seq_len_ : 1};
+  }
   [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
   [[nodiscard]] std::uint32_t fingerprint() const override { return fingerprint_; }
+  [[nodiscard]] std::vector<double>* reference() override {
+    return file_.header().holds_preferences() ? &reference_ : nullptr;
+  }
+
+  struct Sample {
+    TokenFile::Range tokens;
+    std::uint64_t document = 0;  ///< number of the first
+  };
 
  private:
-  void append(const TokenFile::Range& sample, SampleBatch& batch) const;
+  void append(const Sample& sample, SampleBatch& batch) const;
 
   TokenFile file_;
   std::int64_t seq_len_;
   DocumentIndex documents_;
-  std::vector<TokenFile::Range> samples_;  // tokens of each
+  std::vector<Sample> samples_;
   EpochOrder order_;
   std::uint32_t fingerprint_;
+  std::vector<double> reference_;
 };
 
 }  // namespace echelon

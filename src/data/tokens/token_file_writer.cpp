@@ -136,7 +136,7 @@ void TokenFileWriter::flush_blocks(bool last) {
 TokenFileHeader TokenFileWriter::finish() {
   if (ends_.empty())
     throw Error(Code::kData, str("token file '", path_.string(), "' would be empty: no documents"));
-  if (header_.holds_pairs() && ends_.size() % 2 != 0)
+  if ((header_.holds_pairs() || header_.holds_preferences()) && ends_.size() % 2 != 0)
     throw Error(Code::kData, str("token file '", path_.string(), "' would end with half a pair"));
   header_.document_count = ends_.size();
   const std::array<std::byte, 8> zeros{};

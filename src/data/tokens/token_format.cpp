@@ -43,14 +43,16 @@ void check_fields(const TokenFileHeader& h, std::span<const std::byte> bytes,
   };
   demand(get<std::uint32_t>(bytes, 12) == kTokenHeaderBytes, "header size");
   demand(h.vocab_size >= 1 && h.vocab_size <= kMaxVocabulary, "vocabulary size");
-  constexpr std::uint32_t kFlags =
-      kDocumentsStartWithBos | kDocumentsEndWithEos | kDocumentsArePairs | kDocumentsAreChats;
-  demand((h.flags & ~kFlags) == 0 && !(h.holds_pairs() && h.holds_chats()), "flags");
+  constexpr std::uint32_t kFlags = kDocumentsStartWithBos | kDocumentsEndWithEos | kDocumentsArePairs |
+                                   kDocumentsAreChats | kDocumentsArePreferences;
+  demand((h.flags & ~kFlags) == 0 && !(h.holds_pairs() && h.holds_chats()) &&
+             (h.holds_chats() || !h.holds_preferences()),
+         "flags");
   demand(h.token_width == token_width_for(h.vocab_size, h.holds_chats()), "token width");
   demand(get<std::uint32_t>(bytes, 8) == h.version(), "version and flags");
   demand(h.token_count >= 1 && h.token_count <= kMaxCount, "token count");
   demand(h.document_count >= 1 && h.document_count <= h.token_count, "document count");
-  demand(!h.holds_pairs() || h.document_count % 2 == 0, "document count of pairs");
+  demand(!(h.holds_pairs() || h.holds_preferences()) || h.document_count % 2 == 0, "document count of pairs");
   demand(h.max_token < h.vocab_size, "largest token id");
   demand(get<std::uint64_t>(bytes, 64) == kTokenHeaderBytes, "tokens offset");
   demand(get<std::uint64_t>(bytes, 72) == h.documents_offset(), "documents offset");
@@ -118,9 +120,10 @@ TokenFileHeader decode_token_header(std::span<const std::byte> bytes, std::uint6
            str("is cut short: ", actual_bytes, " bytes do not hold its header; copy or prepare it again"));
   }
   const auto version = get<std::uint32_t>(bytes, 8);
-  if (version < kTokenFileVersion || version > kTokenChatsVersion) {
-    refuse(path, str("has format version ", version, ", this build reads versions ", kTokenFileVersion,
-                     " to ", kTokenChatsVersion, ": use the echelon that made it or prepare the data again"));
+  if (version < kTokenFileVersion || version > kTokenPreferencesVersion) {
+    refuse(path,
+           str("has format version ", version, ", this build reads versions ", kTokenFileVersion, " to ",
+               kTokenPreferencesVersion, ": use the echelon that made it or prepare the data again"));
   }
   TokenFileHeader h;
   h.header_crc = get<std::uint32_t>(bytes, 124);

@@ -9,10 +9,12 @@
 /// header (128 bytes) | tokens | zeros up to a multiple of 8 | document ends (u64) | block checksums (u32).
 namespace echelon {
 
-/// Documents alone are version 1, pairs version 2, chats version 3, so that readers of documents refuse both.
+/// Documents alone are version 1, pairs version 2, chats version 3, preferences version 4, so that readers of
+/// one kind refuse the others.
 inline constexpr std::uint32_t kTokenFileVersion = 1;
 inline constexpr std::uint32_t kTokenPairsVersion = 2;
 inline constexpr std::uint32_t kTokenChatsVersion = 3;
+inline constexpr std::uint32_t kTokenPreferencesVersion = 4;
 inline constexpr std::uint64_t kTokenHeaderBytes = 128;
 /// Everything between header and checksums is checksummed in blocks of this size; a read verifies the blocks
 /// it touches, so it is also the least amount of disk traffic of one sample.
@@ -24,6 +26,9 @@ inline constexpr std::uint32_t kDocumentsEndWithEos = 1U << 1;
 inline constexpr std::uint32_t kDocumentsArePairs = 1U << 2;
 /// The highest bit of each id tells whether the token is trained: a document is a conversation.
 inline constexpr std::uint32_t kDocumentsAreChats = 1U << 3;
+/// Beside kDocumentsAreChats: document 2i ends with the chosen answer of pair i, document 2i + 1 with the
+/// rejected one.
+inline constexpr std::uint32_t kDocumentsArePreferences = 1U << 4;
 
 /// Sizes and offsets are bytes, counts are elements.
 struct TokenFileHeader {
@@ -39,8 +44,10 @@ struct TokenFileHeader {
 
   [[nodiscard]] bool holds_pairs() const { return (flags & kDocumentsArePairs) != 0; }
   [[nodiscard]] bool holds_chats() const { return (flags & kDocumentsAreChats) != 0; }
+  [[nodiscard]] bool holds_preferences() const { return (flags & kDocumentsArePreferences) != 0; }
   [[nodiscard]] std::uint32_t version() const {
     if (holds_pairs()) return kTokenPairsVersion;
+    if (holds_preferences()) return kTokenPreferencesVersion;
     return holds_chats() ? kTokenChatsVersion : kTokenFileVersion;
   }
   [[nodiscard]] std::uint64_t documents_offset() const;

@@ -32,7 +32,7 @@ void require_validation_data(const Recipe& recipe, const std::string& key, std::
 
 void check_data(const Recipe& recipe, std::vector<Conflict>& found) {
   const DataKind kind = recipe.data.kind;
-  const bool has_file = kind == DataKind::kTokens || kind == DataKind::kPairs || kind == DataKind::kChat;
+  const bool has_file = kind == DataKind::kTokens || kind == DataKind::kPairs || gives_chats(kind);
   if (has_file && recipe.data.path.empty() && recipe.data.mixture.empty()) {
     found.push_back({{"data.path", "data.kind"},
                      str("data.path is missing; data.kind: ", word_of(kind),
@@ -56,11 +56,15 @@ void check_data(const Recipe& recipe, std::vector<Conflict>& found) {
     found.push_back(
         {{"data.kind", "model.kind"},
          str("data.kind is ", word_of(kind), "; model.kind: ", word_of(recipe.model.kind), " trains on ",
-             wants_pairs ? "pairs or synthetic_pairs" : "tokens, chat or synthetic_tokens")});
+             wants_pairs ? "pairs or synthetic_pairs" : "tokens, chat, preference or synthetic_tokens")});
   }
   require_validation_data(recipe, "train.validate_every_steps", recipe.train.validate_every_steps, found);
   require_validation_data(recipe, "train.validate_every_epochs", recipe.train.validate_every_epochs, found);
   require_validation_data(recipe, "data.validation.generate", recipe.data.validation.generate, found);
+  if (kind == DataKind::kPreference && recipe.data.seq_len < 2) {
+    found.push_back({{"data.seq_len", "data.kind"},
+                     "data.seq_len is 1; expected at least 2 with data.kind: preference, for two answers"});
+  }
   const std::int64_t longest = longest_sequence(recipe.model);
   if (is_used("model.max_positions", recipe) && recipe.data.seq_len > longest) {
     const bool dynamic = longest < recipe.model.max_positions;

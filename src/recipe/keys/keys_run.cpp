@@ -28,6 +28,8 @@ std::vector<Key> data_keys() {
              "a file of sources and targets made by `echelon prepare`, for encoder-decoders"},
             {DataKind::kChat,
              "a file of conversations made by `echelon prepare`: what the assistant says is trained"},
+            {DataKind::kPreference,
+             "a file of pairs of answers made by `echelon prepare`, for [DPO](preference.md)"},
             {DataKind::kSyntheticTokens, "random ids, needs no file"},
             {DataKind::kSyntheticPairs, "random sources and targets made from them, needs no file"},
             {DataKind::kImageFolder, "JPEG and PNG files, a subfolder for each class"},

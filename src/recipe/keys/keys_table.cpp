@@ -41,6 +41,7 @@ const std::vector<Section>& sections() {
       {"optim.muon", "`optim.kind: muon`: how matrices move. [More](muon.md)."},
       {"schedule", "The learning rate by step."},
       {"train", "Device, length and batch of the run."},
+      {"train.dpo", "`data.kind: preference`: direct preference optimization. [More](preference.md)."},
       {"evaluation", "Questions that the model answers while it trains. [More](evaluation.md)."},
       {"checkpoint", "When state is saved and what a run continues from."},
       {"metrics", "What is recorded during training."},

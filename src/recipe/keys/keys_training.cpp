@@ -167,6 +167,8 @@ std::vector<Key> train_keys() {
        "uninterrupted one; slower. CPU runs always are."},
       {ECHELON_KEY(train.threads_per_rank), IntegerRange{0, 4096}, "threads",
        "Compute threads. 0: `OMP_NUM_THREADS`, or where that is not set, this node's cores / ranks on it."},
+      {ECHELON_KEY(train.dpo.beta), NumberRange{0.0, 1e3, true, false}, "",
+       "How strongly the model is held to the one that the run begins with; more keeps it closer."},
   };
 }
 

@@ -14,7 +14,7 @@ namespace {
 struct ValidationSums {
   double loss = 0;
   double targets = 0;  ///< targets that are not ignored
-  double correct = 0;  ///< right predictions, for classifiers
+  double correct = 0;  ///< right predictions, for classifiers and pairs of answers
 
   [[nodiscard]] double mean(double ValidationSums::*sum) const { return this->*sum / std::max(1.0, targets); }
 };
@@ -36,7 +36,7 @@ std::optional<ValidationSums> pass_over(const Loader& samples, ShardedModel& mod
     stop.begin_look();
     SampleBatch batch = stream.next();
     ignore_from(batch, end);
-    const Score score = model.evaluate(to_tensors(batch, model.device()));
+    const Score score = model.evaluate(to_tensors(batch, model.device(), train.dpo.beta));
     sums.loss += score.loss.item<double>();
     sums.targets += static_cast<double>(counted_targets(batch));
     classes = score.correct.defined();

@@ -19,9 +19,9 @@ namespace echelon {
 
 /// What was measured between two steps, over all ranks.
 struct ValidationResult {
-  std::optional<double> loss;  ///< mean over the targets that are not ignored; nothing: tasks alone
+  std::optional<double> loss;  ///< mean over the targets that are not ignored, or pairs; nothing: tasks alone
   std::vector<std::pair<std::string, double>> losses;  ///< of each source that has a name
-  std::optional<double> accuracy;    ///< fraction of samples with the right class; only for classifiers
+  std::optional<double> accuracy;    ///< of samples with the right class, or pairs in the right order
   std::optional<RougeScores> rouge;  ///< of generated texts, if requested
   std::vector<TaskResult> tasks;     ///< of the evaluation, if one was due
 };

@@ -13,9 +13,10 @@ using testing::TempDir;
 using Ids = std::vector<std::int64_t>;
 
 /// Conversations of the given sizes whose ids count up from 10 over the whole file; odd ids are trained.
+/// `more`: flags of the file.
 DataOptions write_chats(const std::filesystem::path& path, const std::vector<int>& sizes,
-                        std::int64_t seq_len) {
-  TokenFileWriter writer(path, {.vocab_size = 300, .flags = kDocumentsAreChats});
+                        std::int64_t seq_len, std::uint32_t more = 0) {
+  TokenFileWriter writer(path, {.vocab_size = 300, .flags = kDocumentsAreChats | more});
   std::int32_t next = 10;
   for (const int size : sizes) {
     std::vector<std::int32_t> ids;
@@ -28,7 +29,7 @@ DataOptions write_chats(const std::filesystem::path& path, const std::vector<int
   }
   writer.finish();
   DataOptions options;
-  options.kind = DataKind::kChat;
+  options.kind = more == 0 ? DataKind::kChat : DataKind::kPreference;
   options.path = path.string();
   options.seq_len = seq_len;
   options.shuffle = false;
@@ -60,6 +61,41 @@ TEST(ChatLoader, RefusesOrLeavesOutWhatIsTooLong) {
   EXPECT_EQ(batch.lengths, (Ids{2, 1}));
   options.max_bad_records = 1;
   EXPECT_NE(message_of([&] { (void)make_loader(options, 300, 1); }), "");
+}
+
+TEST(ChatLoader, KeepsBothAnswersOfAPairTogether) {
+  const TempDir dir;
+  // Inputs: 2 + 1, 3 + 2, 1 + 1, 4 + 4 (too long), 2 + 2.
+  DataOptions options =
+      write_chats(dir / "p.tok", {3, 2, 4, 3, 2, 2, 5, 5, 3, 3}, 7, kDocumentsArePreferences);
+  EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }),
+            str("token file '", options.path,
+                "': 1 of 5 pairs of answers are longer than data.seq_len (7), the longest takes 8: raise "
+                "data.seq_len, or leave them out with data.on_bad_record: skip and data.max_bad_records: 1"));
+  options.on_bad_record = BadRecord::kSkip;
+  const auto loader = make_loader(options, 300, 1);
+  ASSERT_EQ(loader->reference()->size(), 10);
+  for (std::size_t i = 0; i < 10; ++i) (*loader->reference())[i] = static_cast<double>(i);
+  EXPECT_EQ(loader->samples_per_epoch(), 3);
+  const auto batch = loader->read(0, 3);
+  EXPECT_EQ(batch.lengths, (Ids{2, 1, 3, 2, 1, 1, 2, 2}));
+  EXPECT_EQ(batch.sample_lengths, (Ids{3, 7, 4}));
+  EXPECT_EQ(batch.answers, (Ids{0, 1, 2, 3, 4, 5, 8, 9}));
+  EXPECT_EQ(batch.reference, (std::vector<double>{0, 1, 2, 3, 4, 5, 8, 9}));
+  EXPECT_EQ(make_loader(write_chats(dir / "c.tok", {3}, 4), 300, 1)->reference(), nullptr);
+}
+
+TEST(ChatLoader, RefusesAnAnswerThatPredictsNothing) {
+  const TempDir dir;
+  const DataOptions options = write_chats(dir / "p.tok", {3, 1}, 7, kDocumentsArePreferences);
+  EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }),
+            str("token file '", options.path,
+                "': answer 1 has one token, which predicts nothing: prepare the data again"));
+}
+
+TEST(ChatLoader, NoFileHoldsHalfAPair) {
+  const TempDir dir;
+  EXPECT_NE(message_of([&] { (void)write_chats(dir / "p.tok", {3}, 7, kDocumentsArePreferences); }), "");
 }
 
 TEST(ChatLoader, IsTheOnlyReaderOfConversations) {

@@ -353,7 +353,7 @@ TEST_F(PrepareRows, TakesParquetForNoOtherFormat) {
     options_.format = format;
     EXPECT_EQ(message_of([&] { run(); }, Code::kUsage),
               str("source '", in("a.parquet"), "' is Parquet by its suffix, not ", word_of(format),
-                  ": use --format parquet or chat"));
+                  ": use --format parquet, chat or preference"));
   }
   options_.format = TextFormat::kBySuffix;
   source("a.PARQUET.gz", "PAR1");

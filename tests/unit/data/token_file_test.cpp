@@ -158,9 +158,9 @@ TEST_F(HostileTokenFile, RefusesForeignMagic) {
 }
 
 TEST_F(HostileTokenFile, RefusesNewerVersion) {
-  set(8, std::uint32_t{4});
+  set(8, std::uint32_t{5});
   EXPECT_EQ(refusal(),
-            named("has format version 4, this build reads versions 1 to 3: use the echelon that made it or "
+            named("has format version 5, this build reads versions 1 to 4: use the echelon that made it or "
                   "prepare the data again"));
 }
 

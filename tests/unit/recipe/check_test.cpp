@@ -198,8 +198,10 @@ TEST(DataConflicts, DemandOneSourceOfTheKindThatTheModelTakes) {
   using Messages = std::vector<std::string>;
   EXPECT_EQ(data_conflicts({.kind = DataKind::kPairs, .path = "p.tok"}, ModelKind::kT5), Messages{});
   EXPECT_EQ(data_conflicts({.mixture = {{"a.tok", 1}}}), Messages{});
-  EXPECT_EQ(data_conflicts({.kind = DataKind::kPairs, .path = "p.tok"}),
-            Messages{"data.kind is pairs; model.kind: llama trains on tokens, chat or synthetic_tokens"});
+  EXPECT_EQ(
+      data_conflicts({.kind = DataKind::kPairs, .path = "p.tok"}),
+      Messages{
+          "data.kind is pairs; model.kind: llama trains on tokens, chat, preference or synthetic_tokens"});
   EXPECT_EQ(data_conflicts({.kind = DataKind::kSyntheticTokens}, ModelKind::kT5),
             Messages{"data.kind is synthetic_tokens; model.kind: t5 trains on pairs or synthetic_pairs"});
   EXPECT_EQ(data_conflicts({.path = "b.tok", .mixture = {{"a.tok", 1}}}),

@@ -1,5 +1,7 @@
 #include "app/engine/plan/full_samples.h"
 
+#include <utility>
+
 #include "train/batch_tensors.h"
 
 namespace echelon::app {
@@ -15,6 +17,7 @@ class FullSamples final : public Loader {
   [[nodiscard]] SampleSize sample_size() const override {
     if (gives_images(data_.kind)) return {};
     if (gives_pairs(data_.kind)) return {data_.seq_len, data_.target_len, data_.target_len};
+    if (data_.kind == DataKind::kPreference) return {data_.seq_len, 0, 1};
     return {data_.seq_len, 0, data_.seq_len};
   }
 
@@ -35,6 +38,12 @@ class FullSamples final : public Loader {
       batch.targets.resize(static_cast<std::size_t>(count * data_.target_len));
     } else {
       batch.targets.resize(batch.ids.size());
+    }
+    if (data_.kind == DataKind::kPreference) {
+      batch.sample_lengths = std::exchange(batch.lengths, {});
+      for (std::size_t i = 0; i < samples; ++i)
+        batch.lengths.insert(batch.lengths.end(), {(data_.seq_len + 1) / 2, data_.seq_len / 2});
+      batch.reference.resize(batch.lengths.size());
     }
     return batch;
   }
