@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 
 #include "base/str.h"
@@ -44,27 +45,39 @@ std::string loss_chart(const RunView& view) {
                     {.y = "nats", .marks = resumptions(view.run)}, curves);
 }
 
+/// Several series of one run, by their names.
+std::vector<Curve> beside_each_other(const std::vector<RunView>& run,
+                                     std::initializer_list<const char*> names, bool dots) {
+  std::vector<Curve> curves;
+  for (const char* name : names) {
+    std::vector<Curve> one = curves_of(run, name);
+    if (one.empty()) continue;
+    one[0].name = name;
+    one[0].dots = dots;
+    one[0].style = static_cast<int>(curves.size());
+    curves.push_back(std::move(one[0]));
+  }
+  return curves;
+}
+
 std::string scores(const std::vector<RunView>& runs) {
   std::string html =
       series_chart(runs,
                    {.id = "accuracy",
                     .title = "Validation accuracy",
-                    .description = "Share of validation samples that are classified correctly."},
+                    .description = "Share of validation samples, or pairs of answers, that are told right."},
                    {.y = "correct", .y_quantity = Quantity::kShare}, "validation_accuracy");
   if (runs.size() > 1) return html;
-  std::vector<Curve> curves;
-  for (const char* name : {"rouge1", "rouge2", "rougeL"}) {
-    std::vector<Curve> one = curves_of(runs, name);
-    if (one.empty()) continue;
-    one[0].name = name;
-    one[0].dots = true;
-    one[0].style = static_cast<int>(curves.size());
-    curves.push_back(std::move(one[0]));
-  }
   return html +
          line_chart(
              {.id = "rouge", .title = "ROUGE", .description = "Scores of texts that validation generated."},
-             {.y = "F1"}, curves);
+             {.y = "F1"}, beside_each_other(runs, {"rouge1", "rouge2", "rougeL"}, true)) +
+         line_chart(
+             {.id = "rewards",
+              .title = "Rewards of answers",
+              .description = "What DPO has gained on the reference, mean over the pairs of a step."},
+             {.y = "reward"},
+             beside_each_other(runs, {"rewards/chosen", "rewards/rejected", "rewards/margins"}, false));
 }
 
 /// The scores of one task; of several runs each has its first score.
