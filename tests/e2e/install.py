@@ -96,6 +96,9 @@ class Tests(product.Case):
         self.command("sh", "-c", f"cd {there.name} && sha256sum --check --quiet SHA256SUMS")
         for file in (*there.glob("bin/*"), *there.glob("lib/*")):
             self.is_portable(file)
+        for page in ("man/man1/echelon-train.1", "bash-completion/completions/echelon-ckpt", "zsh/site-functions/_echelon",
+                     "fish/vendor_completions.d/echelon.fish"):
+            self.assertIn("echelon", (there / "share" / page).read_text())
         programs = there / "bin"
         self.uses(programs / "echelon", ECHELON_TORCH=site / "torch")
         self.assertEqual("", self.plainly(programs / "echelon-ckpt", "verify", "pair").err)

@@ -103,6 +103,19 @@ def make_folder(build, folder):
     return copied
 
 
+def write_shell_files(folder):
+    """Manual pages and completion, where a prefix like /usr has them."""
+    dated = {**os.environ, "SOURCE_DATE_EPOCH": str(papers.made_at())}
+    for name in ("echelon", "echelon-ckpt"):
+        program = folder / "bin" / name
+        subprocess.run([program, "manual", folder / "share" / "man"], check=True, env=dated, stdout=subprocess.DEVNULL)
+        for shell, place in (("bash", f"bash-completion/completions/{name}"), ("zsh", f"zsh/site-functions/_{name}"),
+                             ("fish", f"fish/vendor_completions.d/{name}.fish")):
+            script = folder / "share" / place
+            script.parent.mkdir(parents=True, exist_ok=True)
+            script.write_bytes(subprocess.run([program, "completion", shell], check=True, capture_output=True).stdout)
+
+
 def write_sums(folder):
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(folder)}\n" for path in files]
@@ -131,6 +144,7 @@ def package(build, output, forms):
         shutil.rmtree(folder)  # of an earlier call; nothing else in the output is touched
     folder.mkdir(parents=True)
     copied = make_folder(build, folder)
+    write_shell_files(folder)
     papers.write(folder, version, copied, requires)
     write_sums(folder)
     if "tarball" in forms:
