@@ -46,9 +46,9 @@ constexpr Equivalent kHuggingFace[]{
     {"gradient_checkpointing_kwargs.", Take::kOwn, "", ""},
     {"activation_offloading", Take::kWords, "activation_checkpointing.offload", "true=true True=true"},
     {"logging_steps", Take::kCopy, "metrics.every_steps", ""},
-    {"save_steps", Take::kInput, "checkpoint.every_steps", ""},
+    {"save_steps", Take::kCount, "checkpoint.every_steps", ""},
     {"save_total_limit", Take::kCopy, "checkpoint.keep_last", ""},
-    {"eval_steps", Take::kInput, "train.validate_every_steps", ""},
+    {"eval_steps", Take::kCount, "train.validate_every_steps", ""},
     {"saves_per_epoch", Take::kNone, "", "set checkpoint.every_steps, or checkpoint.auto_interval: true"},
     {"evals_per_epoch", Take::kNone, "", "set train.validate_every_steps, or validate_every_epochs"},
     {"save_strategy", Take::kOwn, "", ""},
@@ -156,8 +156,8 @@ constexpr Equivalent kAutoModel[]{
     {"step_scheduler.local_batch_size", Take::kInput, "train.micro_batch_size", ""},
     {"step_scheduler.max_steps", Take::kInput, "train.steps", ""},
     {"step_scheduler.num_epochs", Take::kInput, "train.epochs", ""},
-    {"step_scheduler.ckpt_every_steps", Take::kInput, "checkpoint.every_steps", ""},
-    {"step_scheduler.val_every_steps", Take::kInput, "train.validate_every_steps", ""},
+    {"step_scheduler.ckpt_every_steps", Take::kCount, "checkpoint.every_steps", ""},
+    {"step_scheduler.val_every_steps", Take::kCount, "train.validate_every_steps", ""},
     {"rng.seed", Take::kCopy, "run.seed", ""},
     {"checkpoint.checkpoint_dir", Take::kText, "run.dir", ""},
     {"checkpoint.", Take::kOwn, "", ""},
@@ -195,7 +195,7 @@ constexpr Equivalent kAutoModel[]{
     {"distributed.pipeline.", Take::kOwn, "", ""},
     {"distributed.moe.", Take::kOwn, "", ""},
     {"distributed._target_", Take::kOwn, "", ""},
-    {"packed_sequence.packed_sequence_size", Take::kInput, "data.seq_len", ""},
+    {"packed_sequence.packed_sequence_size", Take::kCount, "data.seq_len", ""},
     {"packed_sequence.", Take::kOwn, "", ""},
     {"dataset.", Take::kInput, "data.path", ""},
     {"validation_dataset.", Take::kInput, "data.validation.path", ""},
@@ -261,7 +261,7 @@ constexpr Equivalent kTorchtitan[]{
     {"parallelism.expert_parallel_degree", Take::kOne, "", kParallel},
     {"parallelism.expert_tensor_parallel_degree", Take::kOne, "", kParallel},
     {"parallelism.", Take::kOwn, "", ""},
-    {"checkpoint.interval", Take::kInput, "checkpoint.every_steps", ""},
+    {"checkpoint.interval", Take::kCount, "checkpoint.every_steps", ""},
     {"checkpoint.keep_latest_k", Take::kCopy, "checkpoint.keep_last", ""},
     {"checkpoint.initial_load_path", Take::kNone, "",
      "checkpoint.init_from, or model.from for a Hugging Face folder"},
@@ -273,8 +273,8 @@ constexpr Equivalent kTorchtitan[]{
     {"float8.", Take::kNone, "", "there is no fp8"},
     {"quantize.", Take::kOwn, "", ""},
     {"validation.enable", Take::kInput, "data.validation.path", ""},
-    {"validation.freq", Take::kInput, "train.validate_every_steps", ""},
-    {"validation.steps", Take::kInput, "data.validation.batches", ""},
+    {"validation.freq", Take::kCount, "train.validate_every_steps", ""},
+    {"validation.steps", Take::kCount, "data.validation.batches", ""},
     {"validation.", Take::kOwn, "", ""},
 };
 
@@ -322,6 +322,7 @@ std::vector<DraftLine> defaults_of(Trainer trainer) {
     add("optim.weight_decay", trainer == Trainer::kAutoModel ? "0.01" : "0.0");
     add("schedule.kind", trainer == Trainer::kAxolotl ? "warmup_cosine" : "constant");
   }
+  if (trainer == Trainer::kTrainingArguments) add("train.micro_batch_size", "8");
   if (trainer == Trainer::kAutoModel) add("precision.preset", "bf16_fp32_reduce");
   for (DraftLine& line : lines) line.comment = "its default there";
   return lines;

@@ -19,6 +19,7 @@ namespace echelon::recipe {
 /// What becomes of a setting.
 enum class Take : std::uint8_t {
   kCopy,   ///< its value is that of `key`
+  kCount,  ///< the same, if it is a whole number above 0; 0 and below switch it off
   kText,   ///< the same, in quotes
   kWords,  ///< `text`: "theirs=ours theirs=ours"; other values have no equal
   kOwn,    ///< Echelon does it, or does without; nothing is lost

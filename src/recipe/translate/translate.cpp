@@ -56,6 +56,10 @@ class Translator {
     switch (rule->take) {
       case Take::kCopy:
         return make(std::string(rule->key), setting.text, setting);
+      case Take::kCount:
+        if (const auto value = count_of(setting, rule->key))
+          make(std::string(rule->key), std::to_string(*value), setting);
+        return;
       case Take::kText:
         return make(std::string(rule->key), quoted(setting.text), setting);
       case Take::kWords:
@@ -80,7 +84,7 @@ class Translator {
     make_length();
     make_optimizer();
     make_schedule();
-    make_intervals();
+    leave_out_validation();
     make_adapter();
     Translation translation{{}, std::move(remarks_)};
     for (const Key& key : keys()) {
@@ -106,21 +110,32 @@ class Translator {
     return found == inputs_.end() ? nullptr : &found->second.back();
   }
 
-  /// Its value as a count; what is none is remarked and counts as missing.
-  std::optional<std::int64_t> count(const std::string& key) {
-    const Setting* setting = input(key);
+  /// The value as a count of `key`, above 0; what is no whole number is remarked.
+  std::optional<std::int64_t> count_of(const Setting& setting, std::string_view key) {
     std::int64_t value = 0;
     double number = 0;
-    if (setting == nullptr) return std::nullopt;
-    if (!read_integer(setting->text, value).empty()) {
-      if (!read_number(setting->text, number).empty() || number < 1 ||
+    if (!read_integer(setting.text, value).empty()) {
+      if (!read_number(setting.text, number).empty() || number < 1 ||
           number != static_cast<double>(static_cast<std::int64_t>(number))) {
-        remark(*setting, str(key, " is a whole number"));
+        remark(setting, str(key, " is a whole number"));
         return std::nullopt;
       }
       value = static_cast<std::int64_t>(number);
     }
     return value > 0 ? std::optional(value) : std::nullopt;
+  }
+
+  std::optional<std::int64_t> count(const std::string& key) {
+    const Setting* setting = input(key);
+    return setting == nullptr ? std::nullopt : count_of(*setting, key);
+  }
+
+  /// count(), else the default there.
+  std::optional<std::int64_t> count_or_default(const std::string& key) {
+    const auto given = count(key);
+    const auto usual = made_.find(key);
+    return given || usual == made_.end() ? given
+                                         : std::optional<std::int64_t>(std::stoll(usual->second.value));
   }
 
   void make_model() {
@@ -133,21 +148,16 @@ class Translator {
     const auto titan = inputs_.find("model.preset");
     if (titan == inputs_.end()) return;
     std::string name;
-    for (const Setting& setting : titan->second) name += (name.empty() ? "" : " ") + setting.text;
+    for (const Setting& setting : titan->second) name += (name.empty() ? "" : "-") + setting.text;
     const auto preset = value_in(
         "llama3-8B=llama_3_1_8b llama3-70B=llama_70b qwen3-0.6B=qwen3_0_6b qwen3-1.7B=qwen3_1_7b "
         "qwen3-4B=qwen3_4b qwen3-8B=qwen3_8b qwen3-14B=qwen3_14b qwen3-32B=qwen3_32b",
-        joined_name(name));
+        name);
     if (preset)
       make("model.preset", *preset, titan->second.back());
     else
       remark(titan->second.back(),
              str("no preset is this model ('", printable(name), "'); set the sizes of section model"));
-  }
-
-  static std::string joined_name(std::string name) {
-    std::replace(name.begin(), name.end(), ' ', '-');
-    return name;
   }
 
   void make_data() {
@@ -175,7 +185,6 @@ class Translator {
     const bool by_share = validation != nullptr && trainer_ == Trainer::kAxolotl &&
                           read_number(validation->text, share).empty() && share < 1;
     if (by_share && share == 0) validation = nullptr;
-    const Setting where{.path = "", .line = line, .text = sources};
     made_["data.kind"] = {"data.kind", chats ? "chat" : "tokens", ""};
     made_["data.path"] = {"data.path", "data/train.tok", "see the command above"};
     if (validation != nullptr)
@@ -193,9 +202,7 @@ class Translator {
   }
 
   void make_batch() {
-    const std::int64_t micro =
-        count("train.micro_batch_size")
-            .value_or(trainer_ == Trainer::kTrainingArguments || trainer_ == Trainer::kTorchtitan ? 8 : 1);
+    const std::int64_t micro = count_or_default("train.micro_batch_size").value_or(1);
     const bool whole = trainer_ == Trainer::kAutoModel || trainer_ == Trainer::kTorchtitan;
     const auto given = count("train.global_batch_size");
     const std::int64_t passes = whole ? 1 : given.value_or(1);
@@ -213,11 +220,11 @@ class Translator {
   }
 
   void make_length() {
-    steps_ = count("train.steps");
+    steps_ = count_or_default("train.steps");
     const auto epochs = steps_ ? std::nullopt : count("train.epochs");
-    if (steps_) make("train.steps", std::to_string(*steps_), *input("train.steps"));
+    if (steps_ && input("train.steps") != nullptr)
+      make("train.steps", std::to_string(*steps_), *input("train.steps"));
     if (epochs) make("train.epochs", std::to_string(*epochs), *input("train.epochs"));
-    if (!steps_ && made_.count("train.steps") > 0) steps_ = std::stoll(made_["train.steps"].value);
     if (steps_ || epochs) return;
     const char* usual = trainer_ == Trainer::kTrainingArguments ? "3" : "1";
     made_["train.epochs"] = {"train.epochs", usual, "its default there"};
@@ -266,10 +273,8 @@ class Translator {
         remark(
             *share,
             "set schedule.warmup_steps to this share of the run's steps, which `echelon train` tells first");
-    } else if (const auto given = count("schedule.warmup_steps")) {
-      warmup = *given;
-    } else if (made_.count("schedule.warmup_steps") > 0) {
-      warmup = std::stoll(made_["schedule.warmup_steps"].value);
+    } else {
+      warmup = count_or_default("schedule.warmup_steps").value_or(0);
     }
     made_.erase("schedule.warmup_steps");
     const Setting from{.path = kind != nullptr ? kind->path : "its default there"};
@@ -280,9 +285,7 @@ class Translator {
       return;
     }
     if (kind != nullptr) {
-      if (const auto word = value_in("cosine=warmup_cosine cosine_with_min_lr=warmup_cosine "
-                                     "constant=constant constant_with_warmup=linear_warmup",
-                                     kind->text))
+      if (const auto word = value_in(kSchedules, kind->text))
         make("schedule.kind", *word, *kind);
       else
         remark(*kind, "schedule.kind has no equal of it");
@@ -298,14 +301,11 @@ class Translator {
     return setting != nullptr && setting->path.ends_with("ratio") ? setting : nullptr;
   }
 
-  void make_intervals() {
-    for (const char* key :
-         {"checkpoint.every_steps", "train.validate_every_steps", "data.validation.batches"}) {
-      const auto value = count(key);
-      const bool validates =
-          std::string_view(key) == "checkpoint.every_steps" || made_.count("data.validation.path") > 0;
-      if (value && validates) make(key, std::to_string(*value), *input(key));
-    }
+  /// Validation needs data.
+  void leave_out_validation() {
+    if (made_.count("data.validation.path") > 0) return;
+    made_.erase("train.validate_every_steps");
+    made_.erase("data.validation.batches");
   }
 
   void make_adapter() {

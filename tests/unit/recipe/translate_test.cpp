@@ -81,9 +81,11 @@ TEST(Translate, ReadsAutoModel) {
   const Translation made = of("n.yaml",
                               "step_scheduler: {global_batch_size: 32, local_batch_size: 4, max_steps: 10}\n"
                               "model: {pretrained_model_name_or_path: org/m}\n"
+                              "packed_sequence: {packed_sequence_size: 1024}\n"
                               "peft: {dim: 8, target_modules: '*_proj'}\n"
                               "optimizer: {_target_: torch.optim.Adam, lr: 1.0e-5, weight_decay: 0.1}\n");
   EXPECT_EQ(value(made, "train.global_batch_size"), "32");
+  EXPECT_EQ(value(made, "data.seq_len"), "1024");
   EXPECT_EQ(value(made, "lora.modules"), "[\"*_proj\"]");
   EXPECT_EQ(value(made, "optim.kind"), "");
   EXPECT_TRUE(remarks(made, "Adam's decay is part of the gradient"));
