@@ -14,12 +14,6 @@ std::string section_of(const std::string& key) {
 
 }  // namespace
 
-std::string quoted(const std::string& text) {
-  std::string written = "\"";
-  for (const char c : text) written += c == '"' || c == '\\' ? str('\\', c) : std::string(1, c);
-  return written + '"';
-}
-
 void set_values(const std::vector<std::string>& overrides, std::vector<DraftLine>& lines) {
   for (const std::string& text : overrides) {
     const std::size_t equals = text.find('=');

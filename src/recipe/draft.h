@@ -12,9 +12,6 @@ struct DraftLine {
   std::string comment;
 };
 
-/// `text` in the double quotes of YAML.
-[[nodiscard]] std::string quoted(const std::string& text);
-
 /// Changes the values of `lines` to those of `overrides` ("train.micro_batch_size=4"), and adds what they
 /// lack beside the keys of the same section.
 void set_values(const std::vector<std::string>& overrides, std::vector<DraftLine>& lines);

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/str.h"
+#include "recipe/yaml/writer.h"
 
 namespace echelon::app {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/number.h"
 #include "base/str.h"
-#include "recipe/draft.h"
+#include "recipe/yaml/writer.h"
 
 namespace echelon::recipe {
 namespace {

@@ -9,6 +9,7 @@
 #include "base/number.h"
 #include "base/str.h"
 #include "recipe/keys/keys.h"
+#include "recipe/yaml/writer.h"
 
 namespace echelon::recipe {
 namespace {

@@ -27,22 +27,6 @@ bool is_plain(const std::string& text) {
   return std::find(kWords.begin(), kWords.end(), lower) == kWords.end();
 }
 
-std::string quoted(const std::string& text) {
-  static constexpr char kHex[] = "0123456789abcdef";
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += {'\\', c};
-    } else if (byte < 0x20 || byte == 0x7F) {
-      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
-
 std::string text_of(const std::string& text) {
   return is_plain(text) ? text : quoted(text);
 }
@@ -142,6 +126,22 @@ std::vector<Line> lines_of(const Key& key, const Recipe& recipe) {
 }
 
 }  // namespace
+
+std::string quoted(const std::string& text) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += {'\\', c};
+    } else if (byte < 0x20 || byte == 0x7F) {
+      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
 
 std::string shortest(double value) {
   std::array<char, 32> buffer{};

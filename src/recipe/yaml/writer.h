@@ -12,6 +12,9 @@ namespace echelon::recipe {
 /// The entries of a list or map, each as YAML; empty for other fields.
 [[nodiscard]] std::vector<std::string> entries(const Slot& slot);
 
+/// `text` in double quotes, control characters escaped.
+[[nodiscard]] std::string quoted(const std::string& text);
+
 /// The fewest digits that read back as `value`. Always contains a '.', so that every YAML reader takes it for
 /// a number.
 [[nodiscard]] std::string shortest(double value);
