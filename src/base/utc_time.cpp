@@ -81,14 +81,17 @@ std::optional<double> parse_utc(std::string_view text) {
   return static_cast<double>(seconds) + fraction;
 }
 
-std::string describe_utc(double time_s, double now_s) {
+std::string utc_text(double time_s, const char* format) {
   const auto seconds = static_cast<std::time_t>(std::floor(time_s));
   std::tm time{};
   std::array<char, 32> text{};
   if (gmtime_r(&seconds, &time) == nullptr) return "?";
+  return {text.data(), std::strftime(text.data(), text.size(), format, &time)};
+}
+
+std::string describe_utc(double time_s, double now_s) {
   const bool near = std::fabs(time_s - now_s) < kDay_s;
-  (void)std::strftime(text.data(), text.size(), near ? "%H:%M:%S UTC" : "%Y-%m-%d %H:%M:%S UTC", &time);
-  return text.data();
+  return utc_text(time_s, near ? "%H:%M:%S UTC" : "%Y-%m-%d %H:%M:%S UTC");
 }
 
 }  // namespace echelon

@@ -16,6 +16,9 @@ namespace echelon {
 /// the same as Z. Nothing for any other text.
 [[nodiscard]] std::optional<double> parse_utc(std::string_view text);
 
+/// The time as strftime() writes it; "?" if the calendar has no such year.
+[[nodiscard]] std::string utc_text(double time_s, const char* format);
+
 /// "11:30:00 UTC" within a day of now, else "2026-03-01 11:30:00 UTC".
 [[nodiscard]] std::string describe_utc(double time_s, double now_s);
 

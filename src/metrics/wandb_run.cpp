@@ -3,13 +3,12 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <ctime>
 #include <span>
 
 #include "base/files/fs.h"
 #include "base/str.h"
+#include "base/utc_time.h"
 #include "metrics/protobuf.h"
 
 namespace echelon::metrics {
@@ -58,19 +57,10 @@ std::string timestamp(double time_s) {
          varint_field(2, static_cast<std::uint64_t>((time_s - whole) * 1e9));
 }
 
-std::string day_and_time(double time_s) {
-  const auto seconds = static_cast<std::time_t>(time_s);
-  std::tm utc{};
-  gmtime_r(&seconds, &utc);
-  std::array<char, 32> text{};
-  const std::size_t size = std::strftime(text.data(), text.size(), "%Y%m%d_%H%M%S", &utc);
-  return {text.data(), size};
-}
-
 }  // namespace
 
 WandbRun::WandbRun(const std::filesystem::path& folder, const TrackedRun& run, double began_s)
-    : folder_(made(folder / str("offline-run-", day_and_time(began_s), '-', run.id))),
+    : folder_(made(folder / str("offline-run-", utc_text(began_s, "%Y%m%d_%H%M%S"), '-', run.id))),
       path_(folder_ / str("run-", run.id, ".wandb")),
       file_(fs::draft_name(path_), Code::kEnvironment),
       began_s_(began_s),

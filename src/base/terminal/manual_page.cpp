@@ -1,8 +1,6 @@
 #include "base/terminal/manual_page.h"
 
-#include <array>
 #include <cstdlib>
-#include <ctime>
 #include <iostream>
 #include <memory>
 #include <sstream>
@@ -82,14 +80,9 @@ std::string synopsis(const CLI::App& command, const std::string& words) {
 }
 
 std::string date_of_pages() {
-  std::int64_t seconds = static_cast<std::int64_t>(utc_now_s());
+  auto seconds = static_cast<std::int64_t>(utc_now_s());
   if (const char* given = std::getenv("SOURCE_DATE_EPOCH")) (void)read_integer(given, seconds);
-  const std::time_t time = seconds;
-  std::tm parts{};
-  gmtime_r(&time, &parts);
-  std::array<char, 16> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%d", &parts);
-  return text.data();
+  return utc_text(static_cast<double>(seconds), "%Y-%m-%d");
 }
 
 void write_pages(const CLI::App& app, const CLI::App& command, const std::string& name,
