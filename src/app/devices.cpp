@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/process/plugin.h"
 #include "base/str.h"
 
 namespace echelon::app {
@@ -77,6 +78,17 @@ Driver find_driver() {
 Devices find_devices() {
   Driver driver = find_driver();
   return {.gpus = std::move(driver.gpus), .driver = std::move(driver.state), .nccl = ask_nccl()};
+}
+
+void* load_gpu_code(const std::filesystem::path& plugin, std::string& why) {
+  const auto open = [&why](const std::filesystem::path& file) {
+    void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (library == nullptr) why = dlerror();
+    return library;
+  };
+  if (void* library = open(plugin)) return library;
+  const auto gpu_half = loaded_file("libtorch_cpu.so").parent_path() / "libtorch_cuda.so";
+  return open(gpu_half) == nullptr ? nullptr : open(plugin);
 }
 
 }  // namespace echelon::app

@@ -1,4 +1,5 @@
 #pragma once
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -23,5 +24,10 @@ struct Devices {
 };
 
 [[nodiscard]] Devices find_devices();
+
+/// Loads the GPU half `plugin` for the whole process, once libtorch is loaded. A build knows the places of
+/// what it needs; a released folder's needs are met by the GPU half of that libtorch, and by what that one
+/// brings. Null, with the loader's reason in `why`.
+[[nodiscard]] void* load_gpu_code(const std::filesystem::path& plugin, std::string& why);
 
 }  // namespace echelon::app

@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/process/plugin.h"
 #include "base/process/process.h"
-#include "base/process/python_package.h"
 #include "base/steady_time.h"
 #include "base/str.h"
 #include "bootstrap/job.h"
@@ -48,16 +47,14 @@ Finding check_mpirun() {
                  "apt-get install openmpi-bin, or module load openmpi");
 }
 
-/// Of a node without a driver, too: the login node shows what the others will load.
+/// A node without a driver is looked at, too: the login node shows what the others will load.
 Finding check_gpu_code() {
   const stdfs::path plugin = plugin_path("libechelon_cuda.so");
   if (!stdfs::exists(plugin))
     return warning("gpu_code", "this build has no GPU code", "use a release folder or build where nvcc is");
-  const stdfs::path torch = loaded_file("libtorch_cpu.so");
+  if (loaded_file("libtorch_cpu.so").empty()) return unknown("gpu_code", "not tried without libtorch");
   std::string why;
-  if (torch.empty()) return unknown("gpu_code", "not tried without libtorch");
-  if (open_library(torch.parent_path() / "libtorch_cuda.so", why) == nullptr ||
-      open_library(plugin, why) == nullptr) {
+  if (load_gpu_code(plugin, why) == nullptr) {
     return warning("gpu_code", str("runs compute on CPUs only: ", why),
                    "for GPUs: python3 -m pip install torch==" ECHELON_TORCH_VERSION
                    ", with all that it depends on");

@@ -40,18 +40,6 @@ struct Found {
   bool left_out = false;                     ///< the node has GPUs, and this build no code for them
 };
 
-/// A build knows the places of what it needs. A released folder does not: its needs are met by the GPU half
-/// of the libtorch in use, and by what that one brings. Null, with dlerror().
-void* load_gpu_code(const std::filesystem::path& plugin) {
-  void* library = dlopen(plugin.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (library != nullptr) return library;
-  Dl_info torch{};
-  dladdr(reinterpret_cast<const void*>(&at::get_num_threads), &torch);
-  const auto gpu_half = std::filesystem::path(torch.dli_fname).parent_path() / "libtorch_cuda.so";
-  if (dlopen(gpu_half.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) return nullptr;
-  return dlopen(plugin.c_str(), RTLD_NOW | RTLD_GLOBAL);
-}
-
 Found load_accelerator() {
   const Driver driver = find_driver();
   if (!driver.installed) return {.why = "this node has no NVIDIA driver (libcuda.so.1)"};
@@ -59,9 +47,10 @@ Found load_accelerator() {
   if (!std::filesystem::exists(path))
     return {.why = "this build has no GPU code (configure with -DECHELON_CUDA=ON)",
             .left_out = driver.has_gpus};
-  void* library = load_gpu_code(path);
+  std::string why;
+  void* library = load_gpu_code(path, why);
   if (library == nullptr) {
-    return {.why = str("the GPU code cannot be loaded: ", dlerror(),
+    return {.why = str("the GPU code cannot be loaded: ", why,
                        " (install PyTorch for CUDA with all that it depends on: python3 -m pip install "
                        "torch==" TORCH_VERSION "; where it was built, ./make.sh setup)"),
             .broken = driver.has_gpus};

@@ -1,5 +1,6 @@
 #include "base/process/plugin.h"
 
+#include <dlfcn.h>
 #include <link.h>
 
 namespace echelon {
@@ -8,6 +9,12 @@ std::filesystem::path plugin_path(const char* library) {
   const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   const std::filesystem::path beside = here / library;
   return std::filesystem::exists(beside) ? beside : here.parent_path() / "lib" / library;
+}
+
+void* open_library(const std::filesystem::path& file, std::string& why) {
+  void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) why = dlerror();
+  return handle;
 }
 
 std::filesystem::path loaded_file(const char* name) {

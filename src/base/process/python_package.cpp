@@ -1,7 +1,5 @@
 #include "base/process/python_package.h"
 
-#include <dlfcn.h>
-
 #include <cstdlib>
 
 #include "base/process/process.h"
@@ -67,12 +65,6 @@ std::optional<stdfs::path> find_python_package(const std::string& name) {
 
 void settle_python() {
   setenv(kPython, find_program("python3").c_str(), 0);
-}
-
-void* open_library(const stdfs::path& file, std::string& why) {
-  void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) why = dlerror();
-  return handle;
 }
 
 }  // namespace echelon

@@ -17,7 +17,4 @@ constexpr const char* kPythonPlaces = "beside this program, in VIRTUAL_ENV or in
 /// Tells the processes that this one starts which python3 is first in PATH now: mpirun changes PATH.
 void settle_python();
 
-/// Loads a library with RTLD_NOW | RTLD_LOCAL. Returns null, with the loader's reason in `why`.
-[[nodiscard]] void* open_library(const std::filesystem::path& file, std::string& why);
-
 }  // namespace echelon
