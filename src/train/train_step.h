@@ -20,7 +20,7 @@ struct StepSums {
   double tokens = 0;        ///< tokens, including those of target sequences
   double failed_saves = 0;  ///< ranks with a failed part of the save in flight that rank 0 does not know of
   double digests = 0;       ///< Communicator::digest() of the device communicator
-  // Of pairs of answers, as AnswerPairs::sums:
+  // The five sums of AnswerPairs, where samples are pairs of answers:
   double right = 0;
   double chosen_rewards = 0;
   double rejected_rewards = 0;
@@ -59,7 +59,7 @@ class TrainStep {
     /// With metrics.unit_grad_norms: this rank's part of the squared norm of each unit's gradient, of the
     /// mean loss and before clipping.
     std::vector<double> unit_squares{};
-    /// Of pairs of answers, the means that TRL reports: "rewards/margins" and others.
+    /// The means that TRL reports of pairs of answers: "rewards/margins" and others.
     std::vector<std::pair<std::string, double>> preferences{};
   };
   /// Starts to read samples ahead from state.position. `comm`: all ranks, on the host. All arguments must

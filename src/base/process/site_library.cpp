@@ -40,7 +40,7 @@ LoadedLibrary load(const SiteLibrary& library) {
   for (const std::string& file : candidates(library)) {
     void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (handle != nullptr && dlsym(handle, library.symbol.c_str()) != nullptr) return {.handle = handle};
-    // Of several reasons the first counts: the other places are only tried after it.
+    // The first of several reasons counts: the other places are only tried after it.
     if (trouble.empty()) trouble = handle == nullptr ? dlerror() : str("'", file, "' is not ", library.name);
   }
   return {.why = str(library.name, " cannot be loaded: ", trouble, "; ", library.remedy, ", or set ",
