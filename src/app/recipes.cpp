@@ -1,15 +1,14 @@
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "app/commands.h"
+#include "base/files/fs.h"
 #include "base/files/new_file.h"
 #include "base/foreign_text.h"
 #include "base/str.h"
@@ -74,11 +73,9 @@ void print_differences(const std::string& a, const std::string& b, bool as_json)
 
 /// A remark has no line of its own in the recipe, so it is above.
 void translate_file(const std::string& name, const std::string& output, int ranks) {
-  std::ifstream file(name);
-  std::stringstream text;
-  if (!(text << file.rdbuf()))
-    throw Error(Code::kUsage, str("recipes from: cannot read '", printable(name), "', or it is empty"));
-  const std::vector<recipe::Setting> settings = recipe::read_settings(name, text.str());
+  constexpr std::uint64_t kMaxFileBytes = 1 << 20;
+  const std::vector<recipe::Setting> settings =
+      recipe::read_settings(name, fs::read_file(name, kMaxFileBytes, Code::kUsage));
   const recipe::Trainer trainer = recipe::trainer_of(name, settings);
   const recipe::Translation translation = recipe::translate(trainer, settings, ranks);
   std::string heading = str("# From ", printable(name), ", a configuration of ", word_of(trainer),
