@@ -12,6 +12,7 @@ ours run in a folder with the data and runs that the documents speak of, in smal
 Commands in running text are held against --help: the command exists and has these options.
 """
 import collections
+import json
 import os
 import pathlib
 import re
@@ -147,7 +148,7 @@ class Tests(product.Case):
         (self.folder / "data").mkdir()
 
     def make_runs(self):
-        """runs/quickstart, x, y, llama-8b of one model, runs/t5 of another, runs/lora-smoke with adapters, runs/tuned with those
+        """runs/quickstart, smoke, x, y, llama-8b of one model, runs/t5 of another, runs/lora-smoke with adapters, runs/tuned with those
         of hf on chats, as peft-adapter has them; A and B; what the corpora are made of."""
         self.prepare("small")
         (self.folder / "spiece.model").write_bytes((self.folder / "small/tokenizer.model").read_bytes())
@@ -172,7 +173,7 @@ class Tests(product.Case):
                   "model.max_positions": 256, "optim.ema_decay": 0.9}
         self.train(self.recipe("small.yaml", **tokens), "run.dir=runs/x")
         (self.folder / "data/digits.csv.gz").symlink_to(os.environ["ECHELON_DIGITS"])
-        for name in ("runs/quickstart", "runs/y", "runs/llama-8b", "A", "B"):
+        for name in ("runs/quickstart", "runs/smoke", "runs/y", "runs/llama-8b", "A", "B"):
             shutil.copytree(self.folder / "runs/x", self.folder / name)
         pairs = self.folder / "pairs"
         pairs.mkdir()
@@ -302,6 +303,29 @@ class Tests(product.Case):
             print("\n".join(f"       {command.page}:{command.line}: {command.text[:90]}" for command in commands))
         self.assertEqual([], self.findings, "\n" + "\n".join(self.findings))
         self.assertGreater(self.done["run"], 40, "commands are no longer found")
+
+    def test_the_table_of_models_says_what_the_programs_do(self):
+        """Of docs/models.md: the kinds, their smallest and largest preset, and what each can."""
+        presets = collections.defaultdict(list)
+        for name, kind, count in re.findall(r"(?m)^\| `(\w+)` \| `(\w+)` \| ([\d,]+) \|", (ROOT / "docs/recipe.md").read_text()):
+            presets[kind].append((int(count.replace(",", "")), name))
+        (self.folder / "config.json").write_text('{"model_type": "none"}')
+        (self.folder / "model.safetensors").write_bytes(bytes([2, 0, 0, 0, 0, 0, 0, 0]) + b"{}")
+        refused = self.command(product.CKPT, "import", ".", "--output", "out", code=5).err
+        imported = refused.split("supported types: ")[1].strip().split(", ")
+        kinds = json.loads(self.command(product.ECHELON, "validate", "--schema").out)["properties"]["model"]["properties"]["kind"]
+        data = {"tokens": "synthetic_tokens", "pairs": "synthetic_pairs", "images": "synthetic_images"}
+        rows = re.findall(r"(?m)^\| `(\w+)` \| [^|]+ \| ([^|]+) \| (\w+) \| (yes|no) \| (yes|no) \|$",
+                          (ROOT / "docs/models.md").read_text())
+        self.assertEqual(kinds["enum"], [kind for kind, *_ in rows])
+        for kind, sizes, trains_on, lora, folder in rows:
+            with self.subTest(kind):
+                ends = list(dict.fromkeys((min(presets[kind])[1], max(presets[kind])[1])))
+                self.assertEqual(" to ".join(f"`{name}`" for name in ends), sizes)
+                (self.folder / "kind.yaml").write_text(f"model: {{preset: {ends[0]}}}\ndata: {{kind: {data[trains_on]}}}\n")
+                self.command(product.ECHELON, "validate", "kind.yaml", code=0)
+                self.command(product.ECHELON, "validate", "kind.yaml", "lora.rank=8", code=0 if lora == "yes" else 2)
+                self.assertEqual(kind in imported, folder == "yes")
 
     def test_a_wrong_command_is_found(self):
         self.make_folder()
