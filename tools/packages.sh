@@ -11,7 +11,7 @@ readonly OLDEST_GXX=12 NEWER_GXX=g++-12
 readonly RUN_PACKAGES=(openmpi-bin)
 readonly TEST_PACKAGES=(slurm-wlm munge iproute2 procps hdf5-tools shellcheck git)
 # Installed where the distribution has it; elsewhere the check that needs it is skipped, with this reason.
-readonly OPTIONAL_TEST_PACKAGES=(clang-tidy-14 zsh fish mandoc)
+readonly OPTIONAL_TEST_PACKAGES=(clang-tidy-14 zsh fish mandoc environment-modules)
 
 gxx_is_old() { (($(g++ -dumpversion | cut -d. -f1) < OLDEST_GXX)); }
 

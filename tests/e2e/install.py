@@ -1,4 +1,5 @@
 """cmake --install and ./make.sh package: what they put where, and that it runs without the build folder."""
+import hashlib
 import os
 import pathlib
 import re
@@ -6,6 +7,9 @@ import subprocess
 import sys
 
 import product
+
+sys.path.append(str(product.TOP / "tools" / "package"))
+import sites
 
 BUILD = pathlib.Path(product.ECHELON).parents[1]
 ORDINARY = 65534  # nobody
@@ -93,6 +97,9 @@ class Tests(product.Case):
         site = self.packaged("tarball")
         self.plainly("tar", "xf", next(self.folder.glob("made/*.tar.xz")))
         there = next(self.folder.glob("echelon-*-x86_64"))
+        checksum = hashlib.sha256(next(self.folder.glob("made/*.tar.xz")).read_bytes()).hexdigest()
+        self.assertIn(checksum, next(self.folder.glob("made/*.eb")).read_text())
+        self.assertTrue(next(there.glob("share/modulefiles/echelon/*")).read_text().startswith("#%Module"))
         self.command("sh", "-c", f"cd {there.name} && sha256sum --check --quiet SHA256SUMS")
         for file in (*there.glob("bin/*"), *there.glob("lib/*")):
             self.is_portable(file)
@@ -108,6 +115,39 @@ class Tests(product.Case):
         self.plainly(programs / "echelon", "train", self.recipe(**product.ON_TOKENS), **torch)
         said = self.plainly(programs / "echelon", "sample", "run", "--prompt", "alpha beta", "--tokens", 4, **torch).out
         self.assertTrue(said.startswith("alpha beta"), said)
+
+    def test_sites_have_a_module_and_recipes(self):
+        folder = self.folder / "echelon-1.2.3-x86_64"
+        (folder / "bin").mkdir(parents=True)
+        for name in ("echelon", "echelon-ckpt"):
+            (folder / "bin" / name).symlink_to("/bin/true")
+        sites.write_inside(folder, "1.2.3", ["torch==2.11.0", "pyarrow==25.0.1"])
+        tarball = self.folder / f"{folder.name}.tar.xz"
+        tarball.write_bytes(b"a tarball")
+        sites.write_beside(tarball, "1.2.3", ["torch==2.11.0"])
+        checksum = hashlib.sha256(b"a tarball").hexdigest()
+        easyconfig = {"SYSTEM": {}}
+        exec((self.folder / "Echelon-1.2.3.eb").read_text(), easyconfig)
+        self.assertEqual(("1.2.3", [tarball.name], [checksum]), tuple(easyconfig[name] for name in ("version", "sources", "checksums")))
+        spack = (self.folder / "spack/packages/echelon/package.py").read_text()
+        compile(spack, "package.py", "exec")
+        self.assertIn(f'version("1.2.3", sha256="{checksum}")', spack)
+        image = (folder / "share/echelon/apptainer.def").read_text()
+        self.assertIn("install --no-cache-dir torch==2.11.0 pyarrow==25.0.1", image)
+        self.assertRegex(image, r"(?m)^From: debian@sha256:[0-9a-f]{64}$")
+        init = next(filter(os.path.exists, ("/usr/share/modules/init/bash", "/usr/share/lmod/lmod/init/bash")), None)
+        if init is None:
+            self.skipTest("neither Environment Modules nor Lmod is installed here; the recipes passed")
+        moved = folder.rename(self.folder / "moved")
+        said = self.command("bash", "-c", f""". {init}; module use {moved}/share/modulefiles; module whatis echelon 2>&1
+            try() {{
+              module load echelon; command -v echelon echelon-ckpt; echo "$MANPATH"; module unload echelon
+              command -v echelon || echo gone
+            }}
+            export MANPATH=/a:; try; unset MANPATH; try""", PATH="/usr/bin:/bin").out
+        self.assertIn("Echelon 1.2.3: trains models", said)
+        programs = [f"{moved}/bin/echelon", f"{moved}/bin/echelon-ckpt"]
+        self.assertEqual([*programs, f"{moved}/share/man:/a:", "gone", *programs, "", "gone"], said.splitlines()[-8:])
 
     def test_a_wheel_finds_the_torch_beside_it(self):
         site = self.packaged("wheel")

@@ -17,6 +17,7 @@ import tarfile
 
 import elf
 import papers
+import sites
 import wheel
 
 # What every system has that can run this: those of glibc and GCC, and what package managers themselves need.
@@ -146,9 +147,12 @@ def package(build, output, forms):
     copied = make_folder(build, folder)
     write_shell_files(folder)
     papers.write(folder, version, copied, requires)
+    sites.write_inside(folder, version, requires)
     write_sums(folder)
     if "tarball" in forms:
-        write_tarball(folder, output / f"{folder.name}.tar.xz")
+        tarball = output / f"{folder.name}.tar.xz"
+        write_tarball(folder, tarball)
+        sites.write_beside(tarball, version, requires)
     if "wheel" in forms:
         wheel.write(folder, output, version, requires)
 
