@@ -6,11 +6,47 @@ import product
 BLOCK = 1 << 16
 
 
+def flipped(content, at):
+    changed = bytearray(content)
+    changed[at] ^= 1
+    return bytes(changed)
+
+
+# Cases of the golden table: what becomes of a token file.
+DAMAGES = {
+    "empty": lambda whole: b"",
+    "foreign": lambda whole: b"PK\x03\x04 is how other files begin " * 10,
+    "truncated": lambda whole: whole[:-1000],
+    "truncated_in_its_header": lambda whole: whole[:77],
+    "extended": lambda whole: whole + b"\n",
+    "header_bit_flipped": lambda whole: flipped(whole, 33),
+    "checksums_bit_flipped": lambda whole: flipped(whole, -2),
+    "token_bit_flipped": lambda whole: flipped(whole, 200),
+}
+TOKENIZER = ["--train-tokenizer", 320]
+# Cases of the golden table: exit code, files, and what prepare is given besides its output.
+NOT_PREPARED = {
+    "no_matching_files": (4, {"source/picture.png": b"\x89PNG"}, "source", *TOKENIZER),
+    "source_missing": (4, {}, "source", *TOKENIZER),
+    "record_without_the_field": (4, {"a.jsonl": b'{"text": "one"}\n{"body": "two"}\n'}, "a.jsonl", "--format", "jsonl", *TOKENIZER),
+    "record_is_no_json": (4, {"a.jsonl": b'{"text": "one"}\nonce upon a time\n'}, "a.jsonl", "--format", "jsonl", *TOKENIZER),
+    "text_is_not_utf8": (4, {"source/a.txt": "caf\u00e9".encode("latin-1")}, "source", *TOKENIZER),
+    "only_empty_files": (4, {"source/a.txt": b""}, "source", *TOKENIZER),
+    "vocabulary_too_small_for_the_text": (
+        4, {"source/a.txt": "".join(map(chr, range(0x4e00, 0x4e00 + 200))).encode()}, "source", "--train-tokenizer", 300),
+    "output_not_writable": (4, {"source/a.txt": b"one two three"}, "source", "-o", "/proc/echelon-data", *TOKENIZER),
+    "without_a_tokenizer": (2, {"source/a.txt": b"one two three"}, "source"),
+    "tokenizer_is_no_model": (4, {"source/a.txt": b"one two three", "notes.txt": b"my tokenizer\n"},
+                              "source", "--tokenizer", "notes.txt"),
+    "tokenizer_is_a_name": (4, {"a.txt": b"alpha"}, "a.txt", "--tokenizer", "Qwen/Qwen3-0.6B"),
+}
+
+
 class Tests(product.Case):
-    def refuse(self, *overrides, ranks=1, **recipe):
+    def refuse(self, *overrides, ranks=1, case="", **recipe):
         """Training on data/ ends with 4; neither weights nor metrics are written."""
         self.recipe(**{**product.ON_TOKENS, **recipe})
-        self.expect(4, *self.train_command("recipe.yaml", *overrides, ranks=ranks))
+        self.expect(4, *self.train_command("recipe.yaml", *overrides, ranks=ranks), case=case)
         self.assertEqual([], self.checkpoints())
 
     def test_token_file_missing(self):
@@ -20,48 +56,14 @@ class Tests(product.Case):
         (self.folder / "data" / "train.tok").mkdir(parents=True)
         self.refuse()
 
-    def test_token_file_empty(self):
-        self.prepare()
-        (self.folder / "data/train.tok").write_bytes(b"")
-        self.refuse()
-
-    def test_token_file_foreign(self):
-        self.prepare()
-        (self.folder / "data/train.tok").write_text("PK\x03\x04 is how other files begin " * 10)
-        self.refuse()
-
-    def test_token_file_truncated(self):
+    def test_token_file_damaged(self):
         self.prepare()
         path = self.folder / "data/train.tok"
-        path.write_bytes(path.read_bytes()[:-1000])
-        self.refuse()
-
-    def test_token_file_truncated_in_its_header(self):
-        self.prepare()
-        path = self.folder / "data/train.tok"
-        path.write_bytes(path.read_bytes()[:77])
-        self.refuse()
-
-    def test_token_file_extended(self):
-        self.prepare()
-        with (self.folder / "data/train.tok").open("ab") as file:
-            file.write(b"\n")
-        self.refuse()
-
-    def test_token_file_header_bit_flipped(self):
-        self.prepare()
-        self.flip("data/train.tok", 33)
-        self.refuse()
-
-    def test_token_file_checksums_bit_flipped(self):
-        self.prepare()
-        self.flip("data/train.tok", -2)
-        self.refuse()
-
-    def test_token_file_token_bit_flipped(self):
-        self.prepare()
-        self.flip("data/train.tok", 200)
-        self.refuse()
+        whole = path.read_bytes()
+        for case, damage in DAMAGES.items():
+            path.write_bytes(damage(whole))
+            with self.subTest(case):
+                self.refuse(case=case)
 
     def test_token_file_bit_flipped_where_only_one_rank_reads(self):
         self.prepare(words=40000)
@@ -112,41 +114,20 @@ class Tests(product.Case):
 
     # -- echelon prepare
 
-    def refuse_to_prepare(self, *arguments, code=4):
-        self.expect(code, product.ECHELON, "prepare", *arguments)
-        self.assertFalse((self.folder / "data" / "train.tok").exists())
-
     def write(self, name, content):
         path = self.folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
-    def test_prepare_no_matching_files(self):
-        self.write("source/picture.png", b"\x89PNG")
-        self.refuse_to_prepare("source", "-o", "data", "--train-tokenizer", 320)
-
-    def test_prepare_source_missing(self):
-        self.refuse_to_prepare("source", "-o", "data", "--train-tokenizer", 320)
-
-    def test_prepare_record_without_the_field(self):
-        self.write("a.jsonl", '{"text": "one"}\n{"body": "two"}\n')
-        self.refuse_to_prepare("a.jsonl", "-o", "data", "--format", "jsonl", "--train-tokenizer", 320)
-
-    def test_prepare_record_is_no_json(self):
-        self.write("a.jsonl", '{"text": "one"}\nonce upon a time\n')
-        self.refuse_to_prepare("a.jsonl", "-o", "data", "--format", "jsonl", "--train-tokenizer", 320)
-
-    def test_prepare_text_is_not_utf8(self):
-        self.write("source/a.txt", "caf\u00e9".encode("latin-1"))
-        self.refuse_to_prepare("source", "-o", "data", "--train-tokenizer", 320)
-
-    def test_prepare_only_empty_files(self):
-        self.write("source/a.txt", "")
-        self.refuse_to_prepare("source", "-o", "data", "--train-tokenizer", 320)
-
-    def test_prepare_vocabulary_too_small_for_the_text(self):
-        self.write("source/a.txt", "".join(map(chr, range(0x4e00, 0x4e00 + 200))))
-        self.refuse_to_prepare("source", "-o", "data", "--train-tokenizer", 300)
+    def test_prepare_refuses(self):
+        for case, (code, files, *words) in NOT_PREPARED.items():
+            for name in ("source", "data"):
+                shutil.rmtree(self.folder / name, ignore_errors=True)
+            for name, content in files.items():
+                self.write(name, content)
+            with self.subTest(case):
+                self.expect(code, product.ECHELON, "prepare", *words, *([] if "-o" in words else ["-o", "data"]), case=case)
+                self.assertFalse((self.folder / "data" / "train.tok").exists())
 
     def test_prepare_output_is_a_file(self):
         self.write("source/a.txt", "one two three")
@@ -154,20 +135,12 @@ class Tests(product.Case):
         self.expect(4, product.ECHELON, "prepare", "source", "-o", "data", "--train-tokenizer", 320)
         self.assertEqual("mine", (self.folder / "data").read_text())
 
-    def test_prepare_output_not_writable(self):
-        self.write("source/a.txt", "one two three")
-        self.refuse_to_prepare("source", "-o", "/proc/echelon-data", "--train-tokenizer", 320)
-
     def test_prepare_output_of_other_sources(self):
         self.prepare()
         before = (self.folder / "data/train.tok").read_bytes()
         self.write("source/a.txt", "one two three")
         self.expect(4, product.ECHELON, "prepare", "source", "-o", "data", "--train-tokenizer", 320)
         self.assertEqual(before, (self.folder / "data/train.tok").read_bytes())
-
-    def test_prepare_tokenizer_is_a_name(self):
-        (self.folder / "a.txt").write_text("alpha")
-        self.expect(4, product.ECHELON, "prepare", "a.txt", "-o", "data", "--tokenizer", "Qwen/Qwen3-0.6B")
 
     def test_prepare_tokenizer_is_a_folder_without_one(self):
         (self.folder / "a.txt").write_text("alpha")
@@ -178,15 +151,6 @@ class Tests(product.Case):
         self.prepare()
         self.train(self.recipe(**product.ON_TOKENS))
         self.expect(4, *self.train_command("recipe.yaml", "train.steps=6", "data.packing=documents"))
-
-    def test_prepare_without_a_tokenizer(self):
-        self.write("source/a.txt", "one two three")
-        self.refuse_to_prepare("source", "-o", "data", code=2)
-
-    def test_prepare_tokenizer_is_no_model(self):
-        self.write("source/a.txt", "one two three")
-        self.write("notes.txt", "my tokenizer\n")
-        self.refuse_to_prepare("source", "-o", "data", "--tokenizer", "notes.txt")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,31 @@
 """echelon submit asked for what cannot be: exit 2 or 3, one line, and nothing of a job left behind."""
 import product
 
+# Cases of the golden table: exit code and options.
+REFUSED = {
+    "with_a_batch_that_does_not_divide_over_the_ranks": (2, "--nodes", 3),
+    "with_more_tasks_than_gpus": (2, "--nodes", 2, "--tasks-per-node", 8, "--gpus-per-node", "h100:4", "train.device=auto"),
+    "with_gpus_for_a_cpu_recipe": (2, "--gpus-per-node", 1),
+    "with_no_nodes": (2, "--nodes", 0),
+    "with_a_time_that_is_none": (2, "--time", "soon"),
+    "with_no_time_to_stop": (2, "--time", "5", "--stop-before", 300),
+    "with_a_hostile_partition": (2, "--partition", "gpu; rm -rf ~"),
+    "with_a_hostile_account": (2, "--account", "$(id)"),
+    "with_a_hostile_qos": (2, "--qos", "`id`"),
+    "with_a_hostile_constraint": (2, "--constraint", "a100 --wrap=id"),
+    "with_hostile_nodes": (2, "--exclude", "n1\n#SBATCH --uid=0"),
+    "with_a_hostile_run_folder": (2, "run.dir=run/a;id"),
+    "with_a_hostile_image": (2, "--container-image", "a.sif\" ; id ; \""),
+    "with_an_unknown_container_runtime": (2, "--container-image", "a.sif", "--container-runtime", "docker"),
+    "with_hostile_mounts": (2, "--container-image", "a.sif", "--container-mounts", "data:/data"),
+    "with_a_program_that_is_not_there": (3, "--program", "/no/such/program"),
+    "with_an_array_over_one_run": (2, "--array", "0-3"),
+    "with_an_array_that_is_none": (2, "--array", "3-1"),
+    "with_a_task_and_no_array": (2, "run.seed={task}"),
+    "with_a_dependency_that_is_none": (2, "--dependency", "17"),
+    "following_an_array": (2, "--array", "0-3%1", "--wait"),
+}
+
 
 class Tests(product.Case):
     def submit(self, code, *options, **more):
@@ -8,20 +33,16 @@ class Tests(product.Case):
                     hide=r"/tmp/echelon-e2e-\w+", **more)
         self.assertFalse((self.folder / "run").exists())
 
+    def test_submit_refuses(self):
+        for case, (code, *options) in REFUSED.items():
+            with self.subTest(case):
+                self.submit(code, *options, case=case)
+
     def test_submit_on_a_machine_without_sbatch(self):
         self.submit(3, "--nodes", 2, PATH="/nowhere")
 
     def test_submit_without_a_recipe(self):
         self.expect(2, product.ECHELON, "submit")
-
-    def test_submit_with_a_batch_that_does_not_divide_over_the_ranks(self):
-        self.submit(2, "--nodes", 3)
-
-    def test_submit_with_more_tasks_than_gpus(self):
-        self.submit(2, "--nodes", 2, "--tasks-per-node", 8, "--gpus-per-node", "h100:4", "train.device=auto")
-
-    def test_submit_with_gpus_for_a_cpu_recipe(self):
-        self.submit(2, "--gpus-per-node", 1)
 
     def test_submit_of_data_that_is_not_there(self):
         """Queued only if the user says that the nodes have it; a warning where that cannot be known."""
@@ -53,60 +74,6 @@ class Tests(product.Case):
             result = self.command(product.ECHELON, "submit", "recipe.yaml", *gpus, "train.device=auto", "model.layers=4",
                                   "model.hidden_size=16384", "model.heads=128", "model.intermediate_size=65536", code=2)
             self.assertRegex(result.err, r"the recipe does not fit: a rank needs .* GiB of 79.2 GiB .NVIDIA A100 SXM4 80 GB")
-
-    def test_submit_with_no_nodes(self):
-        self.submit(2, "--nodes", 0)
-
-    def test_submit_with_a_time_that_is_none(self):
-        self.submit(2, "--time", "soon")
-
-    def test_submit_with_no_time_to_stop(self):
-        self.submit(2, "--time", "5", "--stop-before", 300)
-
-    def test_submit_with_a_hostile_partition(self):
-        self.submit(2, "--partition", "gpu; rm -rf ~")
-
-    def test_submit_with_a_hostile_account(self):
-        self.submit(2, "--account", "$(id)")
-
-    def test_submit_with_a_hostile_qos(self):
-        self.submit(2, "--qos", "`id`")
-
-    def test_submit_with_a_hostile_constraint(self):
-        self.submit(2, "--constraint", "a100 --wrap=id")
-
-    def test_submit_with_hostile_nodes(self):
-        self.submit(2, "--exclude", "n1\n#SBATCH --uid=0")
-
-    def test_submit_with_a_hostile_run_folder(self):
-        self.submit(2, "run.dir=run/a;id")
-
-    def test_submit_with_a_hostile_image(self):
-        self.submit(2, "--container-image", "a.sif\" ; id ; \"")
-
-    def test_submit_with_an_unknown_container_runtime(self):
-        self.submit(2, "--container-image", "a.sif", "--container-runtime", "docker")
-
-    def test_submit_with_hostile_mounts(self):
-        self.submit(2, "--container-image", "a.sif", "--container-mounts", "data:/data")
-
-    def test_submit_with_a_program_that_is_not_there(self):
-        self.submit(3, "--program", "/no/such/program")
-
-    def test_submit_with_an_array_over_one_run(self):
-        self.submit(2, "--array", "0-3")
-
-    def test_submit_with_an_array_that_is_none(self):
-        self.submit(2, "--array", "3-1")
-
-    def test_submit_with_a_task_and_no_array(self):
-        self.submit(2, "run.seed={task}")
-
-    def test_submit_with_a_dependency_that_is_none(self):
-        self.submit(2, "--dependency", "17")
-
-    def test_submit_following_an_array(self):
-        self.submit(2, "--array", "0-3%1", "--wait")
 
     def test_validate_of_a_value_that_is_no_keys(self):
         self.expect(2, product.ECHELON, "validate", self.recipe(), "--value", "run.folder")

@@ -169,9 +169,9 @@ class Case(unittest.TestCase):
             kill(pid, signal.SIGKILL)
         process.wait(WAIT_S)
 
-    def expect(self, code, *arguments, hide="", **more):
+    def expect(self, code, *arguments, hide="", case="", **more):
         """Runs a command that has something to say; what it says, progress left out, is the case <test> (a second time
-        <test>.2) of tests/golden/e2e/<script>.txt, word for word. `hide`: a pattern of what differs from one machine or run
+        <test>.2, else <test>.<case>) of tests/golden/e2e/<script>.txt, word for word. `hide`: a pattern of what differs from one machine or run
         to the next. ECHELON_UPDATE_GOLDEN=1 writes these cases anew, to be read before they are committed."""
         result = self.command(*arguments, code=code, **more)
         lines = [line for line in result.err.splitlines() if not PROGRESS.match(line)]
@@ -182,7 +182,8 @@ class Case(unittest.TestCase):
         text = re.sub(r"(step-\d{9}\.)[0-9a-f]{8}", r"\1SAVE-ID", text)
         text = re.sub(hide, "N", text) if hide else text
         name, self.expectations = self._testMethodName.removeprefix("test_"), self.expectations + 1
-        name += "" if self.expectations == 1 else f".{self.expectations}"
+        if case or self.expectations > 1:
+            name += f".{case or self.expectations}"
         self.expected.add(name)
         expected = golden.expected(GOLDEN, name, text)
         self.assertIsNotNone(expected, f"no case {name} in {GOLDEN}; it would be:\n{text}")
