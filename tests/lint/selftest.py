@@ -48,6 +48,39 @@ def script(name, tree, *arguments):
         return result.returncode, result.stdout + result.stderr
 
 
+# A lint, files laid over the clean tree, what the one finding must say, and options.
+FAULTS = [
+    ("include_graph", {"src/base/text.h": '#include "data/options.h"\n'},
+     "src/base/text.h:1: base may not include data/options.h"),
+    ("include_graph", {"src/data/file.cpp": '\n#include "checkpoint/options.h"\n', "src/checkpoint/options.h": "\n"},
+     "src/data/file.cpp:2: data may not include checkpoint/options.h"),
+    ("include_graph", {"src/data/loader.h": "\n", "src/recipe/load.cpp": '#include "data/loader.h"\n'},
+     "recipe may not include data/loader.h"),
+    ("include_graph", {"checkpoints_tool/list.cpp": "#include <torch/torch.h>\n"}, "checkpoints_tool may not include torch/torch.h"),
+    ("include_graph", {"src/data/file.cpp": "#include <hdf5.h>\n"}, "HDF5 belongs to checkpoint"),
+    ("include_graph", {"src/base/text.h": '#include "base/more.h"\n', "src/base/more.h": '#include "base/text.h"\n'},
+     "include cycle: base/"),
+    ("include_graph", {"src/data/file.cpp": '#include "base/gone.h"\n'}, "no such header: base/gone.h"),
+    ("std_headers", {"src/base/text.cpp": "#include <functional>\nint f() { return std::min(1, 2); }\n"},
+     "src/base/text.cpp:2: uses std::min and does not include <algorithm>"),
+    ("limits", {"src/base/long.h": "// line\n" * 151}, "src/base/long.h:150: 151 lines"),
+    ("limits", {"src/base/long.cpp": "// line\n" * 401}, "src/base/long.cpp:400: 401 lines"),
+    ("limits", {"src/base/long.cpp": "\nint f() {\n" + "  g();\n" * 60 + "}\n"},
+     "src/base/long.cpp:2: f has 62 lines"),
+    ("limits", {f"src/base/file_{i}.h": "\n" for i in range(30)}, "src/base: 32 files, the limit is 30"),
+    ("headers_alone", {"src/base/lone.h": "#pragma once\nechelon::Error fault();\n"},
+     "src/base/lone.h:1: does not compile alone", "--build", BUILD),
+    ("headers_alone", {"src/base/text.cpp": "#include <string>\n#include \"base/text.h\"\n"},
+     "src/base/text.cpp:1: does not include its own header first", "--build", BUILD),
+    ("clean_tree", {"README.md": "from https://pypi.org/x\n"}, "README.md:1: the name of a package registry"),
+    ("format", {"src/base/text.cpp": "int   f( ) {return 1;}\n"}, "src/base/text.cpp:1:"),
+    ("shell", {"run.sh": "#!/usr/bin/env bash\nif true; then\n"}, "run.sh: line"),
+    ("shell", {"run.sh": "#!/usr/bin/env bash\nrm $1\n"}, "SC2086"),
+    ("docs", {"README.md": "See\n[it](docs/gone.md).\n"}, "README.md:2: link 'docs/gone.md'"),
+    ("docs", {"README.md": "[it](docs/guide.md#last-steps)\n"}, "no heading 'last-steps'"),
+]
+
+
 class Lint(unittest.TestCase):
     def finds(self, name, fault, expected, *arguments):
         """`fault`: files laid over the clean tree; `expected`: what the one finding must say."""
@@ -57,14 +90,10 @@ class Lint(unittest.TestCase):
         self.assertEqual(status, 1, f"{name} missed the fault: {output}")
         self.assertIn(expected, output)
 
-    def test_include_graph_finds_a_layer_seen_from_below(self):
-        self.finds("include_graph", {"src/base/text.h": '#include "data/options.h"\n'},
-                   "src/base/text.h:1: base may not include data/options.h")
-
-    def test_include_graph_finds_a_sibling(self):
-        self.finds("include_graph", {"src/data/file.cpp": '\n#include "checkpoint/options.h"\n',
-                                     "src/checkpoint/options.h": "\n"},
-                   "src/data/file.cpp:2: data may not include checkpoint/options.h")
+    def test_every_lint_finds_its_faults(self):
+        for name, fault, expected, *arguments in FAULTS:
+            with self.subTest(name, fault=fault):
+                self.finds(name, fault, expected, *arguments)
 
     def test_include_graph_finds_a_room_seen_from_below(self):
         rooms = {"src/checkpoint/read/reader.h": "\n", "src/checkpoint/write/commit.h": "\n", "src/checkpoint/format/names.h": "\n"}
@@ -77,16 +106,6 @@ class Lint(unittest.TestCase):
         allowed = {"src/checkpoint/read/reader.h": '#include "checkpoint/format/names.h"\n'}
         self.assertEqual(script("include_graph", CLEAN | rooms | allowed)[0], 0)
 
-    def test_include_graph_gives_recipes_only_options(self):
-        self.finds("include_graph", {"src/data/loader.h": "\n", "src/recipe/load.cpp": '#include "data/loader.h"\n'},
-                   "recipe may not include data/loader.h")
-
-    def test_include_graph_keeps_libtorch_out_of_the_tool(self):
-        self.finds("include_graph", {"checkpoints_tool/list.cpp": "#include <torch/torch.h>\n"}, "checkpoints_tool may not include torch/torch.h")
-
-    def test_include_graph_keeps_foreign_libraries_with_their_owner(self):
-        self.finds("include_graph", {"src/data/file.cpp": "#include <hdf5.h>\n"}, "HDF5 belongs to checkpoint")
-
     def test_include_graph_finds_foreign_types_carried_by_a_header(self):
         fault = {"src/checkpoint/h5.h": "#include <hdf5.h>\n", "src/checkpoint/read/reader.h": '#include "checkpoint/h5.h"\n',
                  "checkpoints_tool/list.cpp": '#include "checkpoint/read/reader.h"\n'}
@@ -98,13 +117,6 @@ class Lint(unittest.TestCase):
         self.assertEqual(script("include_graph", CLEAN | border)[0], 0)
         self.finds("include_graph", border | {"src/app/engine/engine.h": "#include <ATen/ATen.h>\n"},
                    "app/engine/engine.h carries libtorch into app")
-
-    def test_include_graph_finds_a_cycle(self):
-        self.finds("include_graph", {"src/base/text.h": '#include "base/more.h"\n',
-                                     "src/base/more.h": '#include "base/text.h"\n'}, "include cycle: base/")
-
-    def test_include_graph_finds_a_missing_header(self):
-        self.finds("include_graph", {"src/data/file.cpp": '#include "base/gone.h"\n'}, "no such header: base/gone.h")
 
     def test_one_of_each_finds_a_constant_that_hides_another(self):
         header = {"tests/unit/data/kill/save.h": "inline constexpr int kKept = 3;\n"}
@@ -121,31 +133,6 @@ class Lint(unittest.TestCase):
         maker = {"src/base/files/disk.cpp": "int f = ::open(path, 0);\n", "src/data/file.cpp": "int f = fs::open(path, 0);\n"}
         self.assertEqual(script("one_of_each", CLEAN | maker)[0], 0)
 
-    def test_std_headers_finds_what_another_header_brings_along(self):
-        self.finds("std_headers", {"src/base/text.cpp": "#include <functional>\nint f() { return std::min(1, 2); }\n"},
-                   "src/base/text.cpp:2: uses std::min and does not include <algorithm>")
-
-    def test_limits_finds_a_long_header(self):
-        self.finds("limits", {"src/base/long.h": "// line\n" * 151}, "src/base/long.h:150: 151 lines")
-
-    def test_limits_finds_a_long_source(self):
-        self.finds("limits", {"src/base/long.cpp": "// line\n" * 401}, "src/base/long.cpp:400: 401 lines")
-
-    def test_limits_finds_a_long_function(self):
-        self.finds("limits", {"src/base/long.cpp": "\nint f() {\n" + "  g();\n" * 60 + "}\n"},
-                   "src/base/long.cpp:2: f has 62 lines")
-
-    def test_limits_finds_a_full_folder(self):
-        self.finds("limits", {f"src/base/file_{i}.h": "\n" for i in range(30)}, "src/base: 32 files, the limit is 30")
-
-    def test_headers_alone_finds_a_missing_include(self):
-        self.finds("headers_alone", {"src/base/lone.h": "#pragma once\nechelon::Error fault();\n"},
-                   "src/base/lone.h:1: does not compile alone", "--build", BUILD)
-
-    def test_headers_alone_finds_a_source_that_includes_its_own_header_late(self):
-        self.finds("headers_alone", {"src/base/text.cpp": "#include <string>\n#include \"base/text.h\"\n"},
-                   "src/base/text.cpp:1: does not include its own header first", "--build", BUILD)
-
     @unittest.skipUnless(shutil.which("clang-tidy-14"), "no clang-tidy-14 in this distribution")
     def test_tidy_finds_a_use_after_move(self):
         fault = "#include <utility>\n#include <vector>\nint f(std::vector<int> a) {\n" \
@@ -160,18 +147,6 @@ class Lint(unittest.TestCase):
     def test_clean_tree_finds_machine_paths(self):
         for path in ("/work/main", "/root/x", "/home/someone/data"):
             self.finds("clean_tree", {"run.sh": f"ls {path}\n"}, "run.sh:1: a path of one machine")
-
-    def test_clean_tree_finds_registry_hosts(self):
-        self.finds("clean_tree", {"README.md": "from https://pypi.org/x\n"}, "README.md:1: the name of a package registry")
-
-    def test_format_finds_unformatted_code(self):
-        self.finds("format", {"src/base/text.cpp": "int   f( ) {return 1;}\n"}, "src/base/text.cpp:1:")
-
-    def test_shell_finds_a_syntax_error(self):
-        self.finds("shell", {"run.sh": "#!/usr/bin/env bash\nif true; then\n"}, "run.sh: line")
-
-    def test_shell_finds_an_unquoted_variable(self):
-        self.finds("shell", {"run.sh": "#!/usr/bin/env bash\nrm $1\n"}, "SC2086")
 
     def test_shell_values_finds_what_bash_would_run_from_a_file(self):
         uses = ("((x > 1))", "y=$((x + 1))", "[[ $x -gt 1 ]]", "[[ 1 -eq $x ]]", "y=${list[x]}", "list[$x]=1", "y=${z:x}",
@@ -194,12 +169,6 @@ class Lint(unittest.TestCase):
                                    ("#SBATCH --job-name=x\n", "#SBATCH --job-name=x --requeue\n", "job.sbatch:2: --job-name"),
                                    ("#SBATCH --job-name=x\n", "#SBATCH -J x\n", "job.sbatch:2: expected '#SBATCH --option'")):
             self.finds("sbatch", {"job.sbatch": script.replace(old, new)}, expected)
-
-    def test_docs_finds_a_dead_link(self):
-        self.finds("docs", {"README.md": "See\n[it](docs/gone.md).\n"}, "README.md:2: link 'docs/gone.md'")
-
-    def test_docs_finds_a_dead_heading(self):
-        self.finds("docs", {"README.md": "[it](docs/guide.md#last-steps)\n"}, "no heading 'last-steps'")
 
     def test_docs_finds_a_block_that_differs_from_its_file(self):
         page = CLEAN["README.md"] + "<!-- file: run.sh -->\n```bash\n" + CLEAN["run.sh"] + "```\n"
