@@ -4,14 +4,6 @@
 
 namespace echelon::recipe {
 
-/// A key's name in another trainer, for suggestions in messages ("did you mean ...").
-struct OtherName {
-  std::string_view name;  ///< without section
-  std::string_view path;  ///< our key
-};
-
-[[nodiscard]] std::span<const OtherName> other_names();
-
 /// A feature that other trainers have and a recipe does not.
 struct Absent {
   std::string_view name;     ///< of a section or key; also a word at its begin or end: "lora" of "lora_rank"

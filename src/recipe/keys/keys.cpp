@@ -1,9 +1,11 @@
 #include "recipe/keys/keys.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/str.h"
 #include "recipe/check/other_names.h"
+#include "recipe/translate/equivalents.h"
 
 namespace echelon::recipe {
 namespace {
@@ -19,28 +21,43 @@ std::string near_miss(const std::string& word, const std::vector<std::string>& c
   return near.empty() || edit_distance(word, near) > most ? "" : near;
 }
 
-/// The names of keys, their own and those in other trainers: of `section`, or of all sections.
-std::vector<OtherName> all_names(std::string_view section, bool any_section) {
-  std::vector<OtherName> names;
+struct Name {
+  std::string_view name;
+  std::string_view path;
+  auto operator<=>(const Name&) const = default;
+};
+
+/// The names of keys, their own and those in the trainers whose configurations are translated: of `section`,
+/// or of all sections.
+std::set<Name> all_names(std::string_view section, bool any_section) {
+  std::set<Name> names;
+  std::set<std::string> own;
+  const auto add = [&](std::string_view name, std::string_view path) {
+    if (any_section || parent_of(path) == section) names.insert({name, path});
+  };
   for (const Key& key : keys()) {
     const std::string_view path = key.path;
-    if (any_section || parent_of(path) == section) names.push_back({path.substr(path.rfind('.') + 1), path});
+    add(path.substr(path.rfind('.') + 1), path);
+    own.insert(leaf_of(path));
   }
-  for (const OtherName& other : other_names()) {
-    if (any_section || parent_of(other.path) == section) names.push_back(other);
+  for (std::size_t trainer = 0; trainer < kWords<Trainer>.size(); ++trainer) {
+    for (const Equivalent& other : equivalents_of(static_cast<Trainer>(trainer))) {
+      const std::string_view name = other.theirs.substr(other.theirs.rfind('.') + 1);
+      if (!other.key.empty() && !name.empty() && !own.contains(std::string(name))) add(name, other.key);
+    }
   }
   return names;
 }
 
 /// The key that `leaf` names, exactly or nearly; "" if there is none or the name is ambiguous.
-std::string only_key(const std::string& leaf, const std::vector<OtherName>& names) {
+std::string only_key(const std::string& leaf, const std::set<Name>& names) {
   std::vector<std::string> words;
-  for (const OtherName& known : names) words.emplace_back(known.name);
+  for (const Name& known : names) words.emplace_back(known.name);
   const bool exact = std::find(words.begin(), words.end(), leaf) != words.end();
   const std::string word = exact ? leaf : near_miss(leaf, words);
-  if (word.empty() || std::count(words.begin(), words.end(), word) != 1) return "";
-  return std::string(
-      names[static_cast<std::size_t>(std::find(words.begin(), words.end(), word) - words.begin())].path);
+  const auto is_meant = [&](const Name& known) { return known.name == word; };
+  if (word.empty() || std::count_if(names.begin(), names.end(), is_meant) != 1) return "";
+  return std::string(std::find_if(names.begin(), names.end(), is_meant)->path);
 }
 
 /// Returns whether one of the names in `path` is `word`, or begins or ends with it.

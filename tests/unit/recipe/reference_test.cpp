@@ -149,15 +149,6 @@ TEST(KeyTable, HasDefaultsThatItsOwnRulesTake) {
   }
 }
 
-TEST(OtherNames, AreOfKeysThatExistAndAreNotKeysOfTheirSection) {
-  for (const recipe::OtherName& other : recipe::other_names()) {
-    ASSERT_NE(recipe::find_key(other.path), nullptr) << other.path;
-    const std::string own = recipe::parent_of(other.path) + "." + std::string(other.name);
-    EXPECT_EQ(recipe::find_key(own), nullptr) << own;
-    EXPECT_EQ(recipe::meant_by(own), other.path) << own;
-  }
-}
-
 TEST(OtherValues, AreOfValuesThatExistAndAreNotValuesThemselves) {
   for (const recipe::OtherValue& other : recipe::other_values()) {
     int keys_with_it = 0;
