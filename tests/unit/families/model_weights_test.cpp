@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "families/safetensors.h"
+#include "support/refusal.h"
 #include "support/temp_dir.h"
 
 namespace echelon::families {
@@ -93,15 +94,9 @@ TEST(ModelWeights, NameTheWeightThatIsMissing) {
   std::string config = kConfig;
   config.replace(config.find("\"n_layer\": 1"), 12, "\"n_layer\": 2");
   std::ofstream(dir.path() / "config.json") << config;
-  try {
-    const ModelWeights weights(dir.path(), "cannot read");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::kCheckpoint);
-    EXPECT_EQ(std::string(error.what()), "cannot read '" + dir.path().string() +
-                                             "': tensor 'transformer.h.1.ln_1.weight' [8] of config.json's "
-                                             "model is missing");
-  }
+  EXPECT_EQ(test::refusal(Code::kCheckpoint, [&] { ModelWeights(dir.path(), "cannot read"); }),
+            "cannot read '" + dir.path().string() +
+                "': tensor 'transformer.h.1.ln_1.weight' [8] of config.json's model is missing");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "support/refusal.h"
 #include "support/temp_dir.h"
 
 namespace echelon::forecast {
@@ -76,12 +77,7 @@ std::string fault_of(const std::string& text) {
   const test::TempDir dir;
   const std::string file = (dir.path() / "profile.json").string();
   std::ofstream(file) << text;
-  try {
-    (void)read_cpu_profile(file);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { (void)read_cpu_profile(file); });
 }
 
 TEST(CpuProfileFile, ReadsWhatWasWritten) {

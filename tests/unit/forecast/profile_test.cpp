@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "forecast/profile_data.h"
+#include "support/refusal.h"
 #include "support/temp_dir.h"
 
 namespace echelon::forecast {
@@ -19,14 +20,7 @@ namespace {
 using Json = nlohmann::json;
 
 std::string refusal(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), Code::kUsage);
-    return e.what();
-  }
-  ADD_FAILURE() << "nothing was refused";
-  return "";
+  return test::refusal(Code::kUsage, body);
 }
 
 /// A file with `text`, for one test.

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "recipe/check/check_model.h"
 #include "recipe/load.h"
+#include "support/refusal.h"
 
 namespace echelon {
 namespace {
@@ -18,12 +19,7 @@ std::string refusal(std::int64_t global, std::int64_t micro, int ranks) {
   Recipe recipe;
   recipe.train.global_batch_size = global;
   recipe.train.micro_batch_size = micro;
-  try {
-    validate_for_size(recipe, ranks);
-  } catch (const Error& error) {
-    return error.code() == Code::kUsage ? error.what() : "wrong code";
-  }
-  return "accepted";
+  return test::refusal(Code::kUsage, [&] { validate_for_size(recipe, ranks); });
 }
 
 TEST(ValidateForSize, TakesEveryMultipleOfMicroBatchTimesRanks) {
@@ -60,12 +56,7 @@ std::string mesh_refusal(ShardStrategy strategy, std::int64_t shard, std::int64_
   recipe.shard.strategy = strategy;
   recipe.shard.mesh = {.shard = shard, .replicate = replicate};
   recipe.shard.reshard_after_forward.count = reshard;
-  try {
-    validate_for_size(recipe, ranks);
-  } catch (const Error& error) {
-    return error.code() == Code::kUsage ? error.what() : "wrong code";
-  }
-  return "accepted";
+  return test::refusal(Code::kUsage, [&] { validate_for_size(recipe, ranks); });
 }
 
 TEST(ValidateForSize, TakesEveryMeshWhoseProductIsTheRanks) {
@@ -117,14 +108,9 @@ TEST(ValidateForSize, ReportsBatchAndMeshTogether) {
   recipe.train.global_batch_size = 7;
   recipe.shard.strategy = ShardStrategy::kHybridShard;
   recipe.shard.mesh.shard = 4;
-  try {
-    validate_for_size(recipe, 6);
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    const std::string message = error.what();
-    EXPECT_NE(message.find("train.global_batch_size is 7"), std::string::npos);
-    EXPECT_NE(message.find("\nshard.mesh.shard is 4"), std::string::npos);
-  }
+  const std::string message = test::refusal(Code::kUsage, [&] { validate_for_size(recipe, 6); });
+  EXPECT_NE(message.find("train.global_batch_size is 7"), std::string::npos);
+  EXPECT_NE(message.find("\nshard.mesh.shard is 4"), std::string::npos);
 }
 
 /// What is wrong with the sizes of a model.

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "recipe/builtin.h"
 #include "support/places.h"
+#include "support/refusal.h"
 #include "support/temp_dir.h"
 
 namespace echelon {
@@ -24,12 +25,7 @@ std::string write(const stdfs::path& file, const std::string& text) {
 }
 
 std::string refusal_of(const stdfs::path& file) {
-  try {
-    (void)load_recipe(file, {});
-  } catch (const Error& error) {
-    return error.code() == Code::kUsage ? error.what() : "wrong code";
-  }
-  return "accepted";
+  return test::refusal(Code::kUsage, [&] { (void)load_recipe(file, {}); });
 }
 
 bool holds(const std::string& text, const std::string& part) {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "recipe/parse.h"
+#include "support/refusal.h"
 
 namespace echelon::test {
 
@@ -18,12 +19,7 @@ inline LoadedRecipe parse(const std::string& text, const std::vector<std::string
 
 /// The message a text is refused with, or "accepted".
 inline std::string refusal(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  try {
-    (void)parse(text, overrides);
-  } catch (const Error& error) {
-    return error.code() == Code::kUsage ? error.what() : "wrong code";
-  }
-  return "accepted";
+  return test::refusal(Code::kUsage, [&] { (void)parse(text, overrides); });
 }
 
 inline constexpr const char* kSynthetic = "data: {kind: synthetic_tokens}\n";

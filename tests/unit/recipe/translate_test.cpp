@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "support/refusal.h"
 
 namespace echelon::recipe {
 namespace {
@@ -103,14 +104,8 @@ TEST(Translate, ReadsTrainingArguments) {
 }
 
 TEST(Translate, RefusesWhatItDoesNotKnow) {
-  const auto message = [](const std::string& name, const std::string& text) -> std::string {
-    try {
-      (void)of(name, text);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), Code::kUsage);
-      return error.what();
-    }
-    return "";
+  const auto message = [](const std::string& name, const std::string& text) {
+    return test::refusal(Code::kUsage, [&] { (void)of(name, text); });
   };
   EXPECT_NE(message("x.yaml", "name: x\n").find("no configuration that is known here"), std::string::npos);
   EXPECT_NE(message("x.yaml", "").find("x.yaml is empty"), std::string::npos);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "support/refusal.h"
 
 namespace echelon {
 namespace {
@@ -155,17 +156,12 @@ TEST(Deadline, AStartThatCannotEvenDoOneStepIsRefusedWithAdvice) {
   (void)job.deadline();
   Deadline(job.setting).require_room();  // nothing is known of earlier starts
   job.setting.earlier = {.step = 3, .save = 60};
-  try {
-    Deadline(job.setting).require_room();
-    FAIL() << "was not refused";
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), Code::kUsage) << "not 85, which would come back";
-    EXPECT_STREQ(
-        e.what(),
-        "the job ends at 11:31:12 UTC, in 72 s: too soon for one step (3 s), a save (60 s) and a margin of "
-        "10 s, as measured in earlier starts. No step was trained, and starting again would not help: give "
-        "the job more time (--time), or lower cluster.stop_margin_s");
-  }
+  EXPECT_EQ(
+      test::refusal(Code::kUsage,
+                    [&] { Deadline(job.setting).require_room(); }),  // not 85, which would come back
+      "the job ends at 11:31:12 UTC, in 72 s: too soon for one step (3 s), a save (60 s) and a margin of "
+      "10 s, as measured in earlier starts. No step was trained, and starting again would not help: give "
+      "the job more time (--time), or lower cluster.stop_margin_s");
   job.setting.job_end_s = kNow + 73;
   Deadline(job.setting).require_room();
 }

@@ -13,6 +13,7 @@
 
 #include "base/files/disk.h"
 #include "support/faulty_disk.h"
+#include "support/refusal.h"
 #include "support/temp_dir.h"
 
 namespace echelon {
@@ -141,12 +142,8 @@ TEST_F(Metrics, LinesThatCannotBeReadAreNotReplaced) {
 
 TEST_F(Metrics, AFolderInTheWayIsNamed) {
   std::filesystem::create_directory(path());
-  try {
-    const MetricsFile file(path(), 0);
-    FAIL() << "no error";
-  } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find(path().string()), std::string::npos) << e.what();
-  }
+  const std::string said = test::error_of([&] { return MetricsFile(path(), 0); });
+  EXPECT_NE(said.find(path().string()), std::string::npos) << said;
 }
 
 }  // namespace

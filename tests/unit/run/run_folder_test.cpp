@@ -10,19 +10,14 @@
 #include <thread>
 
 #include "base/files/new_file.h"
+#include "support/refusal.h"
 #include "support/temp_dir.h"
 
 namespace echelon {
 namespace {
 
 std::string refusal_of(const std::filesystem::path& root) {
-  try {
-    const RunFolder folder(root, true, {.patience = {}});
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), Code::kUsage);
-    return e.what();
-  }
-  return "";
+  return test::refusal(Code::kUsage, [&] { const RunFolder folder(root, true, {.patience = {}}); });
 }
 
 TEST(RunFolder, MakesWhatIsMissing) {
@@ -43,7 +38,7 @@ TEST(RunFolder, SecondOwnerIsRefusedWithTheFirstOnesName) {
     EXPECT_NE(refusal.find(dir.path().string()), std::string::npos) << refusal;
     EXPECT_NO_THROW(RunFolder(dir.path(), false)) << "other ranks of the same job take no lock";
   }
-  EXPECT_EQ(refusal_of(dir.path()), "") << "the lock ends with its owner";
+  EXPECT_EQ(refusal_of(dir.path()), "accepted") << "the lock ends with its owner";
 }
 
 TEST(RunFolder, RefusalDoesNotEraseTheOwnersName) {
@@ -68,7 +63,7 @@ TEST(RunFolder, LockOfAKilledProcessIsGone) {
   EXPECT_NE(refusal_of(dir.path()).find("process " + std::to_string(child)), std::string::npos);
   kill(child, SIGKILL);
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
-  EXPECT_EQ(refusal_of(dir.path()), "");
+  EXPECT_EQ(refusal_of(dir.path()), "accepted");
   close(ready[0]);
   close(ready[1]);
 }
@@ -79,7 +74,7 @@ TEST(RunFolder, AfterALossGoesOnWithoutALockOfTheSameJobOnly) {
   const RunFolder lost(dir.path(), true);  // as a file server keeps the lock of a node that died
   const RunFolderRules rules{.patience = {}, .after_loss = true};
   EXPECT_NO_THROW(RunFolder(dir.path(), true, rules));
-  EXPECT_NE(refusal_of(dir.path()), "") << "an ordinary start";
+  EXPECT_NE(refusal_of(dir.path()), "accepted") << "an ordinary start";
   ::setenv("SLURM_JOB_ID", "18", 1);
   EXPECT_THROW(RunFolder(dir.path(), true, rules), Error) << "another job";
   ::unsetenv("SLURM_JOB_ID");

@@ -3,6 +3,7 @@
 
 #include "app/submit/script.h"
 #include "base/error.h"
+#include "support/refusal.h"
 
 /// What several tests of this folder start from.
 namespace echelon::submit {
@@ -28,15 +29,6 @@ inline Place on_fsx() {
           .job_name = "smoke"};
 }
 
-/// "2: text" of the Error that `body` throws; "" when it throws none.
-template <class Body>
-std::string error_of(const Body& body) {
-  try {
-    (void)body();
-  } catch (const Error& e) {
-    return std::to_string(static_cast<int>(e.code())) + ": " + e.what();
-  }
-  return "";
-}
+using test::error_of;
 
 }  // namespace echelon::submit
