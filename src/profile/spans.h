@@ -13,9 +13,6 @@ namespace echelon::profile {
 [[nodiscard]] constexpr bool of_training(SpanKind kind) {
   return kind <= SpanKind::kSaveStall;
 }
-[[nodiscard]] constexpr bool is_comm_wait(SpanKind kind) {
-  return kind == SpanKind::kGatherWait || kind == SpanKind::kReduceWait;
-}
 
 /// A stretch of time in which one span is the innermost.
 struct Piece {

@@ -367,10 +367,4 @@ std::unique_ptr<Communicator> make_nccl_communicator(Job& job, NcclOptions optio
                                             std::move(options.current_stream), std::move(options.memory));
 }
 
-std::string nccl_version() {
-  int version = 0;
-  ncclGetVersion(&version);
-  return str("NCCL ", version / 10000, ".", version % 10000 / 100, ".", version % 100);
-}
-
 }  // namespace echelon

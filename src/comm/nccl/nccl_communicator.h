@@ -39,7 +39,4 @@ struct NcclOptions {
 /// Throws Error(kEnvironment): no such device, NCCL cannot connect the ranks within `timeout_s`.
 [[nodiscard]] std::unique_ptr<Communicator> make_nccl_communicator(Job& job, NcclOptions options);
 
-/// "NCCL 2.28.9".
-[[nodiscard]] std::string nccl_version();
-
 }  // namespace echelon

@@ -97,10 +97,6 @@ std::string escaped(std::string_view text) {
   return with_entities(foreign_text(text));
 }
 
-std::string escaped_lines(std::string_view text) {
-  return with_entities(terminal_text(text));
-}
-
 std::string trimmed(double value, int digits) {
   std::string text = fixed(value, digits);
   if (text.find('.') != std::string::npos) {

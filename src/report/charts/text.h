@@ -12,8 +12,6 @@ enum class Quantity : std::uint8_t { kNumber, kStep, kBytes, kSeconds, kShare };
 
 /// Untrusted text as text of HTML, also within quotes: one line without control characters.
 [[nodiscard]] std::string escaped(std::string_view text);
-/// escaped() for several lines.
-[[nodiscard]] std::string escaped_lines(std::string_view text);
 
 /// "1,200", "4.0931", "1.2e-05", "3.2 GiB", "1.52 s", "43.1 %": `value` for people, its unit included.
 [[nodiscard]] std::string shown(double value, Quantity quantity);
