@@ -5,11 +5,9 @@
 #include <limits>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
-#include "base/files/disk.h"
-#include "support/disk_call.h"
+#include "support/watched_disk.h"
 
 namespace echelon::test {
 
@@ -36,10 +34,11 @@ struct Fault {
 };
 
 /// Passes every call on but those that its plan spoils. Of several faults that fit a call the first counts.
-/// Thread-safe.
-class FaultyDisk : public fs::Disk {
+/// A rename or link is one of its new name. Thread-safe.
+class FaultyDisk : public WatchedDisk {
  public:
-  FaultyDisk(fs::Disk& below, std::vector<Fault> plan) : below_(&below) {
+  FaultyDisk(fs::Disk& below, std::vector<Fault> plan)
+      : WatchedDisk([this](DiskRequest& request, const auto& make) { return strike(request, make); }, below) {
     for (Fault& fault : plan) plan_.push_back({std::move(fault)});
   }
 
@@ -47,28 +46,8 @@ class FaultyDisk : public fs::Disk {
   [[nodiscard]] int calls(DiskCall call, const std::string& path = "") const;
   /// How often the fault of that place in the plan struck.
   [[nodiscard]] int struck(std::size_t fault = 0) const;
-  /// Paths of the files that are open.
-  [[nodiscard]] std::vector<std::string> open_files() const;
   /// Lets hanging calls go on, those to come as well.
   void release();
-
-  int open(const char* path, int flags, unsigned mode) override;
-  int close(int fd) override;
-  ssize_t pread(int fd, void* to, std::size_t size, off_t offset) override;
-  ssize_t pwrite(int fd, const void* from, std::size_t size, off_t offset) override;
-  int fsync(int fd) override;
-  int fdatasync(int fd) override;
-  int fallocate(int fd, off_t size) override;
-  int ftruncate(int fd, off_t size) override;
-  int rename(const char* from, const char* to) override;
-  int rename_new(const char* from, const char* to) override;
-  int link(const char* from, const char* to) override;
-  int unlink(const char* path) override;
-  int mkdir(const char* path, unsigned mode) override;
-  int rmdir(const char* path) override;
-  int fstat(int fd, struct stat* info) override;
-  int lstat(const char* path, struct stat* info) override;
-  int list(const char* path, std::vector<std::string>& names) override;
 
  private:
   struct Planned {
@@ -83,20 +62,22 @@ class FaultyDisk : public fs::Disk {
 
   /// The fault that strikes this call, or null.
   const Fault* meet(DiskCall call, const std::string& path);
-  [[nodiscard]] std::string path_of(int fd) const;
-  /// Makes the call `real` unless a fault strikes instead.
-  int strike(DiskCall call, const std::string& path, const std::function<int()>& real);
-  ssize_t move(DiskCall call, int fd, std::size_t size, const std::function<ssize_t(std::size_t)>& real);
+  /// Makes the call unless a fault strikes instead.
+  ssize_t strike(DiskRequest& request, const std::function<ssize_t()>& make);
   /// Waits as `fault` wants; false when the call is not to be made.
   bool goes_on(const Fault& fault);
 
-  fs::Disk* below_;
   mutable std::mutex mutex_;
   std::condition_variable released_changed_;
   bool released_ = false;
   std::vector<Planned> plan_;  ///< never grows: faults are handed out by address
   std::vector<Made> made_;
-  std::unordered_map<int, std::string> open_;
+};
+
+/// A disk without room for what lies at paths that contain `part`: every write there fails.
+struct FullDisk : FaultyDisk {
+  explicit FullDisk(std::string part = "")
+      : FaultyDisk(fs::disk(), {{.path = std::move(part), .times = Fault::kForever, .error = ENOSPC}}) {}
 };
 
 }  // namespace echelon::test

@@ -6,15 +6,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "support/watched_disk.h"
+
 namespace echelon::test {
-namespace {
-
-int fail(int error) {
-  errno = error;
-  return -1;
-}
-
-}  // namespace
 
 DiskTree MemoryDisk::tree() const {
   const std::lock_guard lock(mutex_);
@@ -23,7 +17,7 @@ DiskTree MemoryDisk::tree() const {
 
 int MemoryDisk::node_of(int fd) const {
   const auto found = open_.find(fd);
-  if (found == open_.end()) return fail(EBADF);
+  if (found == open_.end()) return failed(EBADF);
   return found->second;
 }
 
@@ -31,17 +25,17 @@ int MemoryDisk::open(const char* path, int flags, unsigned) {
   const std::lock_guard lock(mutex_);
   int node = tree_.find(path);
   if (node == DiskTree::kNone) {
-    if ((flags & O_CREAT) == 0) return fail(ENOENT);
+    if ((flags & O_CREAT) == 0) return failed(ENOENT);
     const auto [folder, name] = tree_.place_of(path);
-    if (folder == DiskTree::kNone) return fail(ENOENT);
+    if (folder == DiskTree::kNone) return failed(ENOENT);
     node = tree_.add(false);
     tree_.link(folder, name, node);
   } else if ((flags & O_CREAT) != 0 && (flags & O_EXCL) != 0) {
-    return fail(EEXIST);
+    return failed(EEXIST);
   }
   const bool folder = tree_.at(node).folder;
-  if (folder && (flags & O_ACCMODE) != O_RDONLY) return fail(EISDIR);
-  if (!folder && (flags & O_DIRECTORY) != 0) return fail(ENOTDIR);
+  if (folder && (flags & O_ACCMODE) != O_RDONLY) return failed(EISDIR);
+  if (!folder && (flags & O_DIRECTORY) != 0) return failed(ENOTDIR);
   if ((flags & O_TRUNC) != 0) tree_.change(node).clear();
   open_[next_fd_] = node;
   return next_fd_++;
@@ -49,14 +43,14 @@ int MemoryDisk::open(const char* path, int flags, unsigned) {
 
 int MemoryDisk::close(int fd) {
   const std::lock_guard lock(mutex_);
-  return open_.erase(fd) == 1 ? 0 : fail(EBADF);
+  return open_.erase(fd) == 1 ? 0 : failed(EBADF);
 }
 
 ssize_t MemoryDisk::pread(int fd, void* to, std::size_t size, off_t offset) {
   const std::lock_guard lock(mutex_);
   const int node = node_of(fd);
   if (node < 0) return -1;
-  if (tree_.at(node).folder) return fail(EISDIR);
+  if (tree_.at(node).folder) return failed(EISDIR);
   const std::uint64_t end = tree_.size(node);
   const auto at = static_cast<std::uint64_t>(offset);
   if (at >= end) return 0;
@@ -102,10 +96,10 @@ int MemoryDisk::rename(const char* from, const char* to) {
   const int node = tree_.find(from);
   const auto [from_folder, from_name] = tree_.place_of(from);
   const auto [to_folder, to_name] = tree_.place_of(to);
-  if (node == DiskTree::kNone || to_folder == DiskTree::kNone) return fail(ENOENT);
+  if (node == DiskTree::kNone || to_folder == DiskTree::kNone) return failed(ENOENT);
   if (const int old = tree_.entry(to_folder, to_name); old != DiskTree::kNone) {
-    if (tree_.at(old).folder != tree_.at(node).folder) return fail(tree_.at(old).folder ? EISDIR : ENOTDIR);
-    if (!tree_.at(old).entries.empty()) return fail(ENOTEMPTY);
+    if (tree_.at(old).folder != tree_.at(node).folder) return failed(tree_.at(old).folder ? EISDIR : ENOTDIR);
+    if (!tree_.at(old).entries.empty()) return failed(ENOTEMPTY);
   }
   tree_.link(from_folder, from_name, DiskTree::kNone);
   tree_.link(to_folder, to_name, node);
@@ -114,15 +108,15 @@ int MemoryDisk::rename(const char* from, const char* to) {
 
 int MemoryDisk::rename_new(const char* from, const char* to) {
   struct stat info {};
-  return lstat(to, &info) == 0 ? fail(EEXIST) : rename(from, to);
+  return lstat(to, &info) == 0 ? failed(EEXIST) : rename(from, to);
 }
 
 int MemoryDisk::link(const char* from, const char* to) {
   const std::lock_guard lock(mutex_);
   const int node = tree_.find(from);
   const auto [folder, name] = tree_.place_of(to);
-  if (node == DiskTree::kNone || folder == DiskTree::kNone) return fail(ENOENT);
-  if (tree_.entry(folder, name) != DiskTree::kNone) return fail(EEXIST);
+  if (node == DiskTree::kNone || folder == DiskTree::kNone) return failed(ENOENT);
+  if (tree_.entry(folder, name) != DiskTree::kNone) return failed(EEXIST);
   tree_.link(folder, name, node);
   return 0;
 }
@@ -130,8 +124,8 @@ int MemoryDisk::link(const char* from, const char* to) {
 int MemoryDisk::unlink(const char* path) {
   const std::lock_guard lock(mutex_);
   const int node = tree_.find(path);
-  if (node == DiskTree::kNone) return fail(ENOENT);
-  if (tree_.at(node).folder) return fail(EISDIR);
+  if (node == DiskTree::kNone) return failed(ENOENT);
+  if (tree_.at(node).folder) return failed(EISDIR);
   const auto [folder, name] = tree_.place_of(path);
   tree_.link(folder, name, DiskTree::kNone);
   return 0;
@@ -139,9 +133,9 @@ int MemoryDisk::unlink(const char* path) {
 
 int MemoryDisk::mkdir(const char* path, unsigned) {
   const std::lock_guard lock(mutex_);
-  if (tree_.find(path) != DiskTree::kNone) return fail(EEXIST);
+  if (tree_.find(path) != DiskTree::kNone) return failed(EEXIST);
   const auto [folder, name] = tree_.place_of(path);
-  if (folder == DiskTree::kNone) return fail(ENOENT);
+  if (folder == DiskTree::kNone) return failed(ENOENT);
   const int node = tree_.add(true);
   tree_.link(folder, name, node);
   return 0;
@@ -150,9 +144,9 @@ int MemoryDisk::mkdir(const char* path, unsigned) {
 int MemoryDisk::rmdir(const char* path) {
   const std::lock_guard lock(mutex_);
   const int node = tree_.find(path);
-  if (node == DiskTree::kNone) return fail(ENOENT);
-  if (!tree_.at(node).folder) return fail(ENOTDIR);
-  if (!tree_.at(node).entries.empty()) return fail(ENOTEMPTY);
+  if (node == DiskTree::kNone) return failed(ENOENT);
+  if (!tree_.at(node).folder) return failed(ENOTDIR);
+  if (!tree_.at(node).entries.empty()) return failed(ENOTEMPTY);
   const auto [folder, name] = tree_.place_of(path);
   tree_.link(folder, name, DiskTree::kNone);
   return 0;
@@ -177,7 +171,7 @@ int MemoryDisk::fstat(int fd, struct stat* info) {
 int MemoryDisk::lstat(const char* path, struct stat* info) {
   const std::lock_guard lock(mutex_);
   const int node = tree_.find(path);
-  if (node == DiskTree::kNone) return fail(ENOENT);
+  if (node == DiskTree::kNone) return failed(ENOENT);
   tell(node, info);
   return 0;
 }
@@ -185,8 +179,8 @@ int MemoryDisk::lstat(const char* path, struct stat* info) {
 int MemoryDisk::list(const char* path, std::vector<std::string>& names) {
   const std::lock_guard lock(mutex_);
   const int node = tree_.find(path);
-  if (node == DiskTree::kNone) return fail(ENOENT);
-  if (!tree_.at(node).folder) return fail(ENOTDIR);
+  if (node == DiskTree::kNone) return failed(ENOENT);
+  if (!tree_.at(node).folder) return failed(ENOTDIR);
   names.clear();
   for (const auto& [name, child] : tree_.at(node).entries) names.push_back(name);
   return 0;

@@ -6,8 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/files/disk.h"
-#include "support/disk_call.h"
+#include "support/watched_disk.h"
 
 namespace echelon::test {
 
@@ -28,43 +27,20 @@ struct Operation {
 
 /// Passes every call on and keeps those that change something, in the order in which they took effect,
 /// content included. Failed calls are not kept. Thread-safe.
-class RecordingDisk : public fs::Disk {
+class RecordingDisk : public WatchedDisk {
  public:
-  explicit RecordingDisk(fs::Disk& below) : below_(&below) {}
+  explicit RecordingDisk(fs::Disk& below)
+      : WatchedDisk([this](DiskRequest& request, const auto& make) { return keep(request, make); }, below) {}
 
   void note(std::string text);
   [[nodiscard]] std::vector<Operation> operations() const;
 
-  int open(const char* path, int flags, unsigned mode) override;
-  int close(int fd) override;
-  ssize_t pread(int fd, void* to, std::size_t size, off_t offset) override;
-  ssize_t pwrite(int fd, const void* from, std::size_t size, off_t offset) override;
-  int fsync(int fd) override;
-  int fdatasync(int fd) override;
-  int fallocate(int fd, off_t size) override;
-  int ftruncate(int fd, off_t size) override;
-  int rename(const char* from, const char* to) override;
-  int rename_new(const char* from, const char* to) override;
-  int link(const char* from, const char* to) override;
-  int unlink(const char* path) override;
-  int mkdir(const char* path, unsigned mode) override;
-  int rmdir(const char* path) override;
-  int fstat(int fd, struct stat* info) override;
-  int lstat(const char* path, struct stat* info) override;
-  int list(const char* path, std::vector<std::string>& names) override;
-
  private:
-  struct Open {
-    int handle = -1;
-    std::string path;
-  };
-  /// Keeps `operation` of an open file unless `result` tells of a failure; returns `result`.
-  int keep(int fd, int result, Operation operation);
+  ssize_t keep(const DiskRequest& request, const std::function<ssize_t()>& make);
 
-  fs::Disk* below_;
   mutable std::mutex mutex_;  ///< held over a call and its note, so that the order is the true one
-  std::unordered_map<int, Open> open_;
-  int handles_ = 0;
+  std::unordered_map<int, int> handles_;  ///< by descriptor
+  int opened_ = 0;
   std::vector<Operation> operations_;
 };
 

@@ -11,6 +11,7 @@
 
 #include "base/str.h"
 #include "support/faulty_disk.h"
+#include "support/no_direct_disk.h"
 #include "support/temp_dir.h"
 
 namespace echelon::fs {
@@ -185,37 +186,11 @@ TEST_F(NewFiles, ReserveTheirSpaceOrSayWhyNot) {
   EXPECT_NE(said.find("(ulimit -f)"), std::string::npos) << said;
 }
 
-/// A file system that does not know O_DIRECT, or finds that out at the first transfer.
-class NoDirect : public Disk {
- public:
-  explicit NoDirect(bool at_open) : at_open_(at_open) {}
-  int open(const char* path, int flags, unsigned mode) override {
-    if (at_open_ && (flags & O_DIRECT) != 0) return refused();
-    return Disk::open(path, flags, mode);
-  }
-  ssize_t pread(int fd, void* to, std::size_t size, off_t offset) override {
-    return is_direct(fd) ? refused() : Disk::pread(fd, to, size, offset);
-  }
-  ssize_t pwrite(int fd, const void* from, std::size_t size, off_t offset) override {
-    return is_direct(fd) ? refused() : Disk::pwrite(fd, from, size, offset);
-  }
-  int refusals = 0;
-
- private:
-  static bool is_direct(int fd) { return (::fcntl(fd, F_GETFL) & O_DIRECT) != 0; }
-  int refused() {
-    ++refusals;
-    errno = EINVAL;
-    return -1;
-  }
-  bool at_open_;
-};
-
 TEST_F(NewFiles, AreTheSameHoweverTheirBulkIsWritten) {
   Aligned bulk(3 * kDirectAlignment + 100);
   Disk real;
-  NoDirect refuses_opening(true);
-  NoDirect refuses_writing(false);
+  test::NoDirectDisk refuses_opening(true);
+  test::NoDirectDisk refuses_writing(false);
   test::FaultyDisk stops_at_odd_places(
       real, {{.times = 4, .does = Fault::Does::kShorten, .bytes = kDirectAlignment + 1}});
   test::FaultyDisk is_interrupted(real, {{.times = 2, .error = EINTR}});
@@ -245,7 +220,7 @@ TEST_F(NewFiles, TellOfABulkWriteThatFails) {
 TEST_F(NewFiles, AreReadPastThePageCacheUpToTheirEnd) {
   Aligned whole(2 * kDirectAlignment + 10);
   publish_file(file("a"), whole.text(), Code::kUsage);
-  NoDirect refuses(false);
+  test::NoDirectDisk refuses(false);
   Disk real;
   for (Disk* disk : std::initializer_list<Disk*>{&real, &refuses}) {
     const DiskInUse in_use(*disk);

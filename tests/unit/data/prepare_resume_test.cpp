@@ -7,7 +7,7 @@
 #include "base/files/fs.h"
 #include "base/str.h"
 #include "data/prepare/prepare.h"
-#include "support/full_disk.h"
+#include "support/faulty_disk.h"
 #include "support/places.h"
 #include "unit/data/fixtures.h"
 

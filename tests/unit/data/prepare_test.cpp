@@ -12,7 +12,7 @@
 #include "base/files/fs.h"
 #include "base/str.h"
 #include "data/tokens/token_file.h"
-#include "support/full_disk.h"
+#include "support/faulty_disk.h"
 #include "support/places.h"
 #include "support/tokenizer_json.h"
 #include "text/tokenizer.h"

@@ -9,7 +9,7 @@
 
 #include "base/checksum/crc32c.h"
 #include "base/str.h"
-#include "support/full_disk.h"
+#include "support/faulty_disk.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon {

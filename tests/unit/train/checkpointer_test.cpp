@@ -74,18 +74,13 @@ std::string text_of(const std::exception_ptr& thrown) {
   return "";
 }
 
-/// As after a failed allocation in the middle of a rank's part of a save.
-class FullMemory : public fs::Disk {
- public:
-  int open(const char* path, int flags, unsigned mode) override {
-    if (std::string(path).find("shard-00001-of-00002.h5.part") != std::string::npos) throw std::bad_alloc();
-    return Disk::open(path, flags, mode);
-  }
-};
-
 TEST(Checkpointer, WhateverOneRankThrowsAtTheStartOfASaveReachesTheOthers) {
   const test::TempDir dir;
-  FullMemory disk;
+  // As after a failed allocation in the middle of a rank's part of a save.
+  test::WatchedDisk disk([](const auto& request, const auto& make) {
+    if (request.path.find("shard-00001-of-00002.h5.part") != std::string::npos) throw std::bad_alloc();
+    return make();
+  });
   const fs::DiskInUse in_use(disk);
   testing::internal::CaptureStderr();
   const auto thrown = ThreadRanks::run(2, [&](Communicator& comm) {
@@ -108,21 +103,11 @@ TEST(Checkpointer, ACommitThatIsNotCertainToLastStaysAndNothingOlderGoes) {
   rank.save(1, true);
   rank.save(2, true);
   for (std::int64_t step = 3; step <= 5; ++step) {
-    class CommitFlush : public fs::Disk {
-     public:
-      int rename(const char* from, const char* to) override {
-        committed_ = committed_ || std::filesystem::path(to).filename() == "COMMIT";
-        return Disk::rename(from, to);
-      }
-      int fsync(int fd) override {
-        if (!committed_) return Disk::fsync(fd);
-        errno = EIO;
-        return -1;
-      }
-
-     private:
-      bool committed_ = false;
-    } disk;
+    bool committed = false;
+    test::WatchedDisk disk([&](const auto& request, const auto& make) {
+      committed = committed || std::filesystem::path(request.to).filename() == "COMMIT";
+      return committed && request.call == DiskCall::kFlush ? test::failed(EIO) : make();
+    });
     const fs::DiskInUse in_use(disk);
     testing::internal::CaptureStderr();
     rank.save(step, true);

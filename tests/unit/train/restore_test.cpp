@@ -69,36 +69,16 @@ TEST(Restore, WhereAllTrainerStatesAreUnsoundThatIsACheckpointFaultThatNamesTheF
 }
 
 /// Reading from a folder fails, the first `times` times.
-class UnreadableDisk : public fs::Disk {
- public:
-  UnreadableDisk(std::filesystem::path folder, int times) : folder_(std::move(folder)), times_(times) {}
-  int open(const char* path, int flags, unsigned mode) override {
-    const int fd = Disk::open(path, flags, mode);
-    if (fd >= 0 && std::string_view(path).starts_with(folder_.string())) of_folder_.insert(fd);
-    return fd;
-  }
-  int close(int fd) override {
-    of_folder_.erase(fd);
-    return Disk::close(fd);
-  }
-  ssize_t pread(int fd, void* to, std::size_t bytes, off_t at) override {
-    if (!of_folder_.contains(fd) || times_-- <= 0) return Disk::pread(fd, to, bytes, at);
-    errno = EIO;
-    return -1;
-  }
-
- private:
-  std::filesystem::path folder_;
-  int times_;
-  std::set<int> of_folder_;
-};
+test::Fault unreadable(const std::filesystem::path& folder, int times) {
+  return {.call = test::DiskCall::kRead, .path = folder, .times = times, .error = EIO};
+}
 
 TEST(Restore, AReadErrorIsNoDamage) {
   OneRun run;
   run.save(2);
   const auto newest = run.save(4);
   {
-    UnreadableDisk disk(newest, 1000);
+    test::FaultyDisk disk(fs::disk(), {unreadable(newest, 1000)});
     const fs::DiskInUse in_use(disk);
     try {
       (void)run.restore();
@@ -110,7 +90,7 @@ TEST(Restore, AReadErrorIsNoDamage) {
     }
   }
   for (const int times : {1, 2}) {  // the list of commits, and the first attempt to open it
-    UnreadableDisk disk(newest, times);
+    test::FaultyDisk disk(fs::disk(), {unreadable(newest, times)});
     const fs::DiskInUse in_use(disk);
     ASSERT_TRUE(run.restore());
     EXPECT_EQ(run.state.step, 4) << times;

@@ -20,13 +20,18 @@
 #include "checkpoint/read/leased_reader.h"
 #include "checkpoint/read/verify.h"
 #include "support/temp_dir.h"
+#include "support/watched_disk.h"
 #include "unit/checkpoint/example.h"
 
 namespace echelon::checkpoint {
 namespace {
 
 using namespace test;  // NOLINT
+using echelon::test::DiskCall;
+using echelon::test::DiskRequest;
+using echelon::test::failed;
 using echelon::test::TempDir;
+using echelon::test::WatchedDisk;
 
 std::string name_of_step(std::int64_t step) {
   return step_folder_name(step, "0000000a");
@@ -194,23 +199,9 @@ std::vector<std::int64_t> whole_steps(const Path& checkpoints) {
   return steps;
 }
 
-/// Works until `operations` calls changed something, then nothing changes any more: as if the machine
-/// stopped.
-class StoppingDisk : public fs::Disk {
- public:
-  explicit StoppingDisk(int operations) : left_(operations) {}
-  int rename(const char* from, const char* to) override { return goes_on() ? Disk::rename(from, to) : -1; }
-  int unlink(const char* path) override { return goes_on() ? Disk::unlink(path) : -1; }
-  int rmdir(const char* path) override { return goes_on() ? Disk::rmdir(path) : -1; }
-  [[nodiscard]] bool stopped() const { return left_ < 0; }
-
- private:
-  bool goes_on() {
-    errno = EIO;
-    return --left_ >= 0;
-  }
-  int left_;
-};
+bool changes_names(DiskCall call) {
+  return call == DiskCall::kRename || call == DiskCall::kUnlink || call == DiskCall::kRmdir;
+}
 
 TEST(Prune, MayStopAnywhereAndLeavesWholeCommitsAndRubbish) {
   const TempDir original;
@@ -221,10 +212,14 @@ TEST(Prune, MayStopAnywhereAndLeavesWholeCommitsAndRubbish) {
     const TempDir dir;
     std::filesystem::copy(original.path(), dir.path(), std::filesystem::copy_options::recursive);
     {
-      StoppingDisk disk(operations);
+      // After so many changes nothing changes any more: as if the machine stopped.
+      int left = operations;
+      WatchedDisk disk([&](const DiskRequest& request, const auto& make) {
+        return changes_names(request.call) && --left < 0 ? failed(EIO) : make();
+      });
       const fs::DiskInUse in_use(disk);
       prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
-      stopped = disk.stopped();
+      stopped = left < 0;
     }
     const Steps left = whole_steps(dir.path());
     ASSERT_GE(left.size(), 2U) << operations;
@@ -297,25 +292,6 @@ TEST(Prune, OfTwoCommitsOfOneStepTheOneThatIsKnownCounts) {
   }
 }
 
-/// A save that is committed just when the folder of its attempt is put aside.
-class LateCommit : public fs::Disk {
- public:
-  LateCommit(Path victim, bool dies) : victim_(std::move(victim)), dies_(dies) {}
-  int rename(const char* from, const char* to) override {
-    if (dead_) return -1;
-    if (victim_ == from) {
-      std::filesystem::rename(victim_ / "LATER", victim_ / "COMMIT");
-      dead_ = dies_;
-    }
-    return Disk::rename(from, to);
-  }
-
- private:
-  Path victim_;
-  bool dies_;
-  bool dead_ = false;
-};
-
 TEST(Prune, BringsBackWhatWasCommittedMeanwhile) {
   for (const bool dies : {false, true}) {
     const TempDir dir;
@@ -323,7 +299,16 @@ TEST(Prune, BringsBackWhatWasCommittedMeanwhile) {
     std::filesystem::rename(folders[1] / "COMMIT", folders[1] / "LATER");
     const auto plan = plan_prune(step_folders(dir.path()), {.keep_last = 0});
     {
-      LateCommit disk(folders[1], dies);
+      // The save is committed just when the folder of its attempt is put aside.
+      bool dead = false;
+      WatchedDisk disk([&](const DiskRequest& request, const auto& make) {
+        if (dead) return ssize_t{failed(EIO)};
+        if (request.call == DiskCall::kRename && request.path == folders[1]) {
+          std::filesystem::rename(folders[1] / "LATER", folders[1] / "COMMIT");
+          dead = dies;
+        }
+        return make();
+      });
       const fs::DiskInUse in_use(disk);
       EXPECT_EQ(carry_out(plan).size(), 0U);
     }
@@ -408,25 +393,17 @@ TEST(FolderLease, OfALivingProcessIsNeverStale) {
   EXPECT_EQ(whole_steps(dir.path()), (Steps{1, 2, 3}));
 }
 
-/// Somebody begins to read just when the folder is put aside.
-class LateReader : public fs::Disk {
- public:
-  explicit LateReader(Path victim) : victim_(std::move(victim)) {}
-  int rename(const char* from, const char* to) override {
-    if (victim_ == from && !lease_) lease_ = std::make_unique<FolderLease>(victim_);
-    return Disk::rename(from, to);
-  }
-
- private:
-  Path victim_;
-  std::unique_ptr<FolderLease> lease_;
-};
-
 TEST(Prune, BringsBackWhatWasLeasedMeanwhile) {
   const TempDir dir;
   const auto folders = save_steps(dir.path(), 4);
   {
-    LateReader disk(folders[1]);
+    // Somebody begins to read just when the folder is put aside.
+    std::unique_ptr<FolderLease> lease;
+    WatchedDisk disk([&](const DiskRequest& request, const auto& make) {
+      if (request.call == DiskCall::kRename && request.path == folders[1] && !lease)
+        lease = std::make_unique<FolderLease>(folders[1]);
+      return make();
+    });
     const fs::DiskInUse in_use(disk);
     const auto plan = plan_prune(step_folders(dir.path(), all_in(dir.path())), {.keep_last = 2});
     EXPECT_EQ(carry_out(plan), (std::vector<Path>{folders[0]}));
@@ -434,40 +411,25 @@ TEST(Prune, BringsBackWhatWasLeasedMeanwhile) {
   EXPECT_EQ(whole_steps(dir.path()), (Steps{2, 3, 4}));
 }
 
-/// Somebody begins to read just when the folder is put aside, and the machine dies before that is noticed.
-class DyingDisk : public fs::Disk {
- public:
-  explicit DyingDisk(Path victim) : victim_(std::move(victim)) {}
-  int rename(const char* from, const char* to) override {
-    if (dead_) return fail();
-    if (victim_ != from) return Disk::rename(from, to);
-    lease_ = std::make_unique<FolderLease>(victim_);
-    dead_ = true;
-    return Disk::rename(from, to);
-  }
-  int unlink(const char* path) override { return dead_ ? fail() : Disk::unlink(path); }
-  int rmdir(const char* path) override { return dead_ ? fail() : Disk::rmdir(path); }
-  void revive() { dead_ = false; }
-
- private:
-  static int fail() {
-    errno = EIO;
-    return -1;
-  }
-  Path victim_;
-  bool dead_ = false;
-  std::unique_ptr<FolderLease> lease_;
-};
-
 TEST(Prune, BringsBackWhatACrashLeftAsideWhileSomebodyReadsIt) {
   const TempDir dir;
   const auto folders = save_steps(dir.path(), 4);
   {
-    DyingDisk disk(folders[1]);
+    // Somebody begins to read just when the folder is put aside, and the machine dies before that is noticed.
+    bool dead = false;
+    std::unique_ptr<FolderLease> lease;
+    WatchedDisk disk([&](const DiskRequest& request, const auto& make) {
+      if (dead && changes_names(request.call)) return ssize_t{failed(EIO)};
+      if (request.call == DiskCall::kRename && request.path == folders[1] && !lease) {
+        lease = std::make_unique<FolderLease>(folders[1]);
+        dead = true;
+      }
+      return make();
+    });
     const fs::DiskInUse in_use(disk);
     (void)carry_out(plan_prune(step_folders(dir.path(), all_in(dir.path())), {.keep_last = 2}));
     EXPECT_EQ(whole_steps(dir.path()), (Steps{3, 4})) << "it lies aside";
-    disk.revive();  // the machine is back; the reader, elsewhere, still reads
+    dead = false;  // the machine is back; the reader, elsewhere, still reads
     for (const Leftover& leftover : find_leftovers(dir.path()))
       EXPECT_EQ(leftover.path.string().find(folders[1].filename().string()), std::string::npos);
     prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
@@ -553,19 +515,14 @@ TEST(FolderLease, IgnoresForeignNames) {
 }
 
 /// The folder belongs to somebody who lets others only read.
-class ReadOnlyDisk : public fs::Disk {
- public:
-  int open(const char* path, int flags, unsigned mode) override {
-    if ((flags & (O_WRONLY | O_RDWR)) == 0) return Disk::open(path, flags, mode);
-    errno = EROFS;
-    return -1;
-  }
-};
+ssize_t only_reads(const DiskRequest& request, const std::function<ssize_t()>& make) {
+  return (request.flags & (O_WRONLY | O_RDWR)) == 0 ? make() : failed(EROFS);
+}
 
 TEST(FolderLease, IsDoneWithoutWhereNothingCanBeWritten) {
   const TempDir dir;
   const auto folders = save_steps(dir.path(), 1);
-  ReadOnlyDisk disk;
+  WatchedDisk disk(only_reads);
   const fs::DiskInUse in_use(disk);
   const FolderLease lease(folders[0]);
   EXPECT_NE(lease.note().find("Read-only file system"), std::string::npos) << lease.note();
@@ -576,7 +533,7 @@ TEST(FolderLease, IsDoneWithoutWhereNothingCanBeWritten) {
 TEST(LeasedReader, SaysThatItReadsWithoutALease) {
   const TempDir dir;
   const auto folders = save_steps(dir.path(), 1);
-  ReadOnlyDisk disk;
+  WatchedDisk disk(only_reads);
   const fs::DiskInUse in_use(disk);
   ::testing::internal::CaptureStderr();
   { const LeasedReader leased(folders[0]); }

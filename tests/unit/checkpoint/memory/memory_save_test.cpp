@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "checkpoint/folder/contents.h"
-#include "support/full_disk.h"
+#include "support/faulty_disk.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/memory/memory_nodes.h"
 

@@ -13,6 +13,7 @@
 #include "checkpoints_tool/convert/byte_size.h"
 #include "checkpoints_tool/convert/direct_file.h"
 #include "checkpoints_tool/convert/journal.h"
+#include "support/no_direct_disk.h"
 #include "support/places.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"
@@ -348,31 +349,10 @@ TEST(ByteSize, KnowsDecimalAndBinaryUnits) {
     EXPECT_TRUE(mentions(error_of([&] { (void)tool::parse_byte_size(wrong, "--x"); }), "--x")) << wrong;
 }
 
-/// A file system without direct transfers: refuses them when a file is opened, or only when it is written.
-class NoDirect : public fs::Disk {
- public:
-  explicit NoDirect(bool at_open) : at_open_(at_open) {}
-  int open(const char* path, int flags, unsigned mode) override {
-    if (at_open_ && (flags & O_DIRECT) != 0) return refused();
-    return Disk::open(path, flags, mode);
-  }
-  ssize_t pwrite(int fd, const void* from, std::size_t size, off_t offset) override {
-    if ((::fcntl(fd, F_GETFL) & O_DIRECT) != 0) return refused();
-    return Disk::pwrite(fd, from, size, offset);
-  }
-
- private:
-  static int refused() {
-    errno = EINVAL;
-    return -1;
-  }
-  bool at_open_;
-};
-
 TEST(DirectFile, WritesThroughTheCacheWhereItMust) {
   for (const bool at_open : {true, false}) {
     const TempDir dir;
-    NoDirect disk(at_open);
+    echelon::test::NoDirectDisk disk(at_open);
     const fs::DiskInUse in_use(disk);
     tool::DirectFile file(dir.path() / "f", 5000);
     const checkpoint::BulkMemory buffer(8192);
