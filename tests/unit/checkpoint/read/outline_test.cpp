@@ -1,11 +1,10 @@
 // What opening a checkpoint reads of shards whose indexes are large, and when their faults are found.
 #include <gtest/gtest.h>
 
-#include <atomic>
-
 #include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/retention.h"
 #include "checkpoint/read/salvage.h"
+#include "support/counting_disk.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"
 #include "unit/checkpoint/zeros.h"
@@ -14,22 +13,8 @@ namespace echelon::checkpoint {
 namespace {
 
 using namespace test;  // NOLINT
+using echelon::test::CountingDisk;
 using echelon::test::TempDir;
-
-/// Counts the bytes that are read.
-class CountingDisk : public fs::Disk {
- public:
-  ssize_t pread(int fd, void* to, std::size_t size, off_t offset) override {
-    const ssize_t n = Disk::pread(fd, to, size, offset);
-    if (n > 0) read_ += static_cast<std::uint64_t>(n);
-    return n;
-  }
-  /// Since the last call.
-  std::uint64_t read() { return read_.exchange(0); }
-
- private:
-  std::atomic<std::uint64_t> read_{0};
-};
 
 constexpr int kRanks = 4;
 constexpr std::int64_t kElements = std::int64_t{1} << 32;  ///< 4 GiB a rank: 256 KiB of checksums

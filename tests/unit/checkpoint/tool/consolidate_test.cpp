@@ -1,7 +1,6 @@
 // Long conversions: any number of threads, bounded memory, taken up after a kill, never two at a time.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <csignal>
 #include <cstring>
 
@@ -13,6 +12,7 @@
 #include "checkpoints_tool/convert/byte_size.h"
 #include "checkpoints_tool/convert/direct_file.h"
 #include "checkpoints_tool/convert/journal.h"
+#include "support/counting_disk.h"
 #include "support/no_direct_disk.h"
 #include "support/places.h"
 #include "support/temp_dir.h"
@@ -70,21 +70,31 @@ Stopped stop_half_way(const TempDir& scratch, const Path& checkpoint, const Path
   return {};
 }
 
+/// A run into "out" beside its checkpoint "c" that got half-way.
+struct HalfDone {
+  explicit HalfDone(int signal) : run(stop_half_way(scratch, folder, out, signal)) {}
+  [[nodiscard]] Outcome ended() const { return finish(scratch, run.child); }
+  [[nodiscard]] Outcome again() const { return tool(hdf5_arguments(folder, out)); }
+
+  TempDir dir;
+  TempDir scratch;
+  Path folder = save(dir.path() / "c", large_example());
+  Path out = dir.path() / "out";
+  Stopped run;
+};
+
 TEST(Consolidate, TakesUpWhatAKilledRunLeft) {
-  const TempDir dir;
-  const TempDir scratch;
-  const Path folder = save(dir.path() / "c", large_example());
-  EXPECT_EQ(tool(hdf5_arguments(folder, dir.path() / "whole")).code, 0);
-  const Stopped run = stop_half_way(scratch, folder, dir.path() / "out", SIGKILL);
-  EXPECT_EQ(finish(scratch, run.child).code, 128 + SIGKILL);
+  const HalfDone half(SIGKILL);
+  EXPECT_EQ(half.ended().code, 128 + SIGKILL);
+  const Path whole = half.dir.path() / "whole";
+  EXPECT_EQ(tool(hdf5_arguments(half.folder, whole)).code, 0);
   // A run from the beginning would fail at the damage; what is done already is not read again.
-  const Path shard = folder / "shard-00000-of-00002.h5";
-  flip_bit(shard, (1U << 20) + 9);
-  expect_one_line(tool(hdf5_arguments(folder, dir.path() / "other")), 5, "is damaged");
-  const Outcome second = tool(hdf5_arguments(folder, dir.path() / "out"));
+  flip_bit(half.folder / "shard-00000-of-00002.h5", (1U << 20) + 9);
+  expect_one_line(tool(hdf5_arguments(half.folder, half.dir.path() / "other")), 5, "is damaged");
+  const Outcome second = half.again();
   EXPECT_EQ(second.code, 0) << second.err;
-  EXPECT_EQ(slurp(dir.path() / "out"), slurp(dir.path() / "whole"));
-  EXPECT_EQ(names_in(dir.path()), (std::vector<std::string>{"c", "out", "whole"}));
+  EXPECT_EQ(slurp(half.out), slurp(whole));
+  EXPECT_EQ(names_in(half.dir.path()), (std::vector<std::string>{"c", "out", "whole"}));
 }
 
 TEST(Reshard, CollectsWhatAKilledRunLeft) {
@@ -105,63 +115,51 @@ TEST(Reshard, CollectsWhatAKilledRunLeft) {
 }
 
 TEST(Consolidate, MakesAnewWhatDiffersFromTheJournal) {
-  const TempDir dir;
-  const TempDir scratch;
-  const Path folder = save(dir.path() / "c", large_example());
-  EXPECT_EQ(tool(hdf5_arguments(folder, dir.path() / "whole")).code, 0);
-  const Stopped run = stop_half_way(scratch, folder, dir.path() / "out", SIGKILL);
-  (void)finish(scratch, run.child);
-  flip_bit(run.partial / "output", 1U << 20);
-  const std::string journal = slurp(run.partial / "journal");
-  spill(run.partial / "journal", journal.substr(0, journal.size() - 5));  // torn
-  EXPECT_EQ(tool(hdf5_arguments(folder, dir.path() / "out")).code, 0);
-  EXPECT_EQ(slurp(dir.path() / "out"), slurp(dir.path() / "whole"));
+  const HalfDone half(SIGKILL);
+  (void)half.ended();
+  const Path whole = half.dir.path() / "whole";
+  EXPECT_EQ(tool(hdf5_arguments(half.folder, whole)).code, 0);
+  flip_bit(half.run.partial / "output", 1U << 20);
+  const std::string journal = slurp(half.run.partial / "journal");
+  spill(half.run.partial / "journal", journal.substr(0, journal.size() - 5));  // torn
+  EXPECT_EQ(half.again().code, 0);
+  EXPECT_EQ(slurp(half.out), slurp(whole));
 }
 
 TEST(Consolidate, KeepsItsWorkWhenInterrupted) {
-  const TempDir dir;
-  const TempDir scratch;
-  const Path folder = save(dir.path() / "c", large_example());
-  const Stopped run = stop_half_way(scratch, folder, dir.path() / "out", SIGTERM);
-  expect_one_line(finish(scratch, run.child), 128 + SIGTERM, "the same command continues from here");
-  EXPECT_FALSE(std::filesystem::exists(run.partial / "owner"));
-  EXPECT_EQ(tool(hdf5_arguments(folder, dir.path() / "out")).code, 0);
-  EXPECT_EQ(names_in(dir.path()), (std::vector<std::string>{"c", "out"}));
+  const HalfDone half(SIGTERM);
+  expect_one_line(half.ended(), 128 + SIGTERM, "the same command continues from here");
+  EXPECT_FALSE(std::filesystem::exists(half.run.partial / "owner"));
+  EXPECT_EQ(half.again().code, 0);
+  EXPECT_EQ(names_in(half.dir.path()), (std::vector<std::string>{"c", "out"}));
 }
 
 TEST(Consolidate, LeavesTheUnfinishedOutputOfOtherOptionsAlone) {
-  const TempDir dir;
-  const TempDir scratch;
-  const Path folder = save(dir.path() / "c", large_example());
-  const Stopped run = stop_half_way(scratch, folder, dir.path() / "out", SIGKILL);
-  (void)finish(scratch, run.child);
-  std::vector<std::string> others = hdf5_arguments(folder, dir.path() / "out");
+  const HalfDone half(SIGKILL);
+  (void)half.ended();
+  std::vector<std::string> others = hdf5_arguments(half.folder, half.out);
   others.insert(others.end(), {"--dtype", "bf16"});
-  const Outcome outcome = tool(others);
-  expect_one_line(outcome, 0, run.partial.filename());
-  EXPECT_TRUE(std::filesystem::exists(run.partial / "journal"));
-  EXPECT_EQ(std::filesystem::file_size(dir.path() / "out"), (80U << 20) + 4096);
+  expect_one_line(tool(others), 0, half.run.partial.filename());
+  EXPECT_TRUE(std::filesystem::exists(half.run.partial / "journal"));
+  EXPECT_EQ(std::filesystem::file_size(half.out), (80U << 20) + 4096);
 }
 
 TEST(Consolidate, RefusesToWorkBesideAnotherProcess) {
-  const TempDir dir;
-  const TempDir scratch;
-  const Path folder = save(dir.path() / "c", large_example());
-  const Stopped run = stop_half_way(scratch, folder, dir.path() / "out", SIGSTOP);
-  expect_one_line(tool(hdf5_arguments(folder, dir.path() / "out")), 2, str("process ", run.child));
-  ::kill(run.child, SIGKILL);
-  (void)finish(scratch, run.child);
-  spill(run.partial / "owner", "another-host 17 4711\n");
-  expect_one_line(tool(hdf5_arguments(folder, dir.path() / "out")), 2, "process 17 on another-host");
+  const HalfDone half(SIGSTOP);
+  expect_one_line(half.again(), 2, str("process ", half.run.child));
+  ::kill(half.run.child, SIGKILL);
+  (void)half.ended();
+  spill(half.run.partial / "owner", "another-host 17 4711\n");
+  expect_one_line(half.again(), 2, "process 17 on another-host");
   // A machine of this one's name, or this one before it was started anew; then a file of an earlier version.
   const std::string space = process_space();
   const std::string boot = "boot 01234567-89ab-cdef-0123-456789abcdef" + space.substr(space.find(" space "));
   for (const std::string& rest : {" " + boot, std::string()}) {
-    spill(run.partial / "owner", str(host_name(), " 999999999 4711", rest, "\n"));
-    expect_one_line(tool(hdf5_arguments(folder, dir.path() / "out")), 2, "if it no longer runs");
+    spill(half.run.partial / "owner", str(host_name(), " 999999999 4711", rest, "\n"));
+    expect_one_line(half.again(), 2, "if it no longer runs");
   }
-  spill(run.partial / "owner", str(host_name(), " 999999999 4711 ", space, "\n"));
-  EXPECT_EQ(tool(hdf5_arguments(folder, dir.path() / "out")).code, 0) << "gone from this machine";
+  spill(half.run.partial / "owner", str(host_name(), " 999999999 4711 ", space, "\n"));
+  EXPECT_EQ(half.again().code, 0) << "gone from this machine";
 }
 
 TEST(Consolidate, GivesTheSameBytesWithAnyNumberOfThreads) {
@@ -272,15 +270,6 @@ TEST(Assembly, TransposesMatricesOfAnySize) {
   expect_transposes(plan, dir.path() / "out");
 }
 
-struct CountedReads : fs::Disk {
-  ssize_t pread(int fd, void* to, std::size_t size, off_t offset) override {
-    const ssize_t n = Disk::pread(fd, to, size, offset);
-    if (n > 0) bytes += static_cast<std::uint64_t>(n);
-    return n;
-  }
-  std::atomic<std::uint64_t> bytes = 0;
-};
-
 TEST(Assembly, ReadsAMatrixThatIsTransposedOnce) {
   const TempDir dir;
   const std::vector<TensorInfo> tensors{
@@ -296,13 +285,13 @@ TEST(Assembly, ReadsAMatrixThatIsTransposedOnce) {
       const Path output = folder / str("out-", tile_bytes);
       tool::Journal journal(output.string() + "-journal", "test");
       tool::Progress progress("testing");
-      CountedReads disk;
+      echelon::test::CountingDisk disk;
       {
         const fs::DiskInUse in_use(disk);
         tool::assemble(reader, plan, output, journal, {2, tile_bytes}, progress);
       }
       expect_transposes(plan, output);
-      return static_cast<double>(disk.bytes) / static_cast<double>(plan.files[0].tensors[0].bytes);
+      return static_cast<double>(disk.read()) / static_cast<double>(plan.files[0].tensors[0].bytes);
     };
     const double in_tiles = times_read(tool::kWindowBytes);
     EXPECT_GE(in_tiles, 1) << tensor.name;
