@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/str.h"
+#include "support/refusal.h"
 
 namespace echelon {
 namespace {
@@ -66,13 +67,9 @@ TEST(ForeignJson, AKeyComesOnce) {
 }
 
 TEST(ForeignJson, AnErrorNamesTheSource) {
-  try {
-    (void)parse_foreign_json("[", "'config.json'", Code::kCheckpoint);
-    FAIL() << "no error";
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), Code::kCheckpoint);
-    EXPECT_EQ(std::string(e.what()).rfind("'config.json': not valid JSON at byte ", 0), 0U);
-  }
+  EXPECT_TRUE(test::refusal(Code::kCheckpoint, [] {
+                (void)parse_foreign_json("[", "'config.json'", Code::kCheckpoint);
+              }).starts_with("'config.json': not valid JSON at byte "));
 }
 
 }  // namespace

@@ -13,11 +13,14 @@
 #include <thread>
 
 #include "base/files/new_file.h"
+#include "support/refusal.h"
 #include "support/swapping_disk.h"
 #include "support/temp_dir.h"
 
 namespace echelon::fs {
 namespace {
+
+using test::error_of;
 
 class FileSystem : public ::testing::Test {
  protected:
@@ -26,17 +29,6 @@ class FileSystem : public ::testing::Test {
  private:
   test::TempDir dir_;
 };
-
-/// The Error that `body` throws, as "code: text"; "" when it throws none.
-template <class Body>
-std::string error_of(const Body& body) {
-  try {
-    body();
-  } catch (const Error& e) {
-    return std::to_string(static_cast<int>(e.code())) + ": " + e.what();
-  }
-  return "";
-}
 
 TEST_F(FileSystem, PublishedTextIsReadBack) {
   const std::string text("with\0zero\n", 10);

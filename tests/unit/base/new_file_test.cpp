@@ -12,12 +12,14 @@
 #include "base/str.h"
 #include "support/faulty_disk.h"
 #include "support/no_direct_disk.h"
+#include "support/refusal.h"
 #include "support/temp_dir.h"
 
 namespace echelon::fs {
 namespace {
 
 using test::DiskCall;
+using test::error_of;
 using test::Fault;
 
 class NewFiles : public ::testing::Test {
@@ -40,16 +42,6 @@ using Names = std::set<std::string>;
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
-}
-
-template <class Body>
-std::string failure_of(const Body& body) {
-  try {
-    body();
-  } catch (const Error& e) {
-    return str(static_cast<int>(e.code()), ": ", e.what());
-  }
-  return "";
 }
 
 /// Bytes for bulk transfers, where they may begin.
@@ -117,7 +109,7 @@ TEST_F(NewFiles, TakeNoNameThatIsTaken) {
   std::filesystem::create_symlink(file("nowhere"), file("dangling"));
   std::filesystem::create_symlink(file("victim"), file("soft"));
   for (const char* name : {"victim", "dangling", "soft"})
-    EXPECT_EQ(failure_of([&] { NewFile(file(name), Code::kData); }),
+    EXPECT_EQ(error_of([&] { NewFile(file(name), Code::kData); }),
               str("4: cannot open for writing '", file(name).string(), "': File exists"));
   EXPECT_EQ(content("victim"), "what must not change");
   EXPECT_EQ(names(), (Names{"victim", "dangling", "soft"}));
@@ -130,7 +122,7 @@ TEST_F(NewFiles, LeaveTheOldFileAndNothingElseWhereAnyCallFails) {
     Disk real;
     test::FaultyDisk faulty(real, {{.call = call, .path = file("a").string(), .error = EDQUOT}});
     const DiskInUse in_use(faulty);
-    const std::string failure = failure_of([&] { publish_file(file("a"), "new", Code::kCheckpoint); });
+    const std::string failure = error_of([&] { publish_file(file("a"), "new", Code::kCheckpoint); });
     EXPECT_TRUE(failure.starts_with("5: cannot ") && failure.ends_with(": Disk quota exceeded")) << failure;
     EXPECT_EQ(faulty.struck(), 1);
     EXPECT_EQ(content("a"), "old");
@@ -143,7 +135,7 @@ TEST_F(NewFiles, StayWhereTheFlushOfTheirFolderFails) {
   Disk real;
   test::FaultyDisk faulty(real, {{.call = DiskCall::kFlush, .nth = 2, .error = EIO}});
   const DiskInUse in_use(faulty);
-  EXPECT_NE(failure_of([&] { publish_file(file("a"), "new", Code::kUsage); }), "");
+  EXPECT_NE(error_of([&] { publish_file(file("a"), "new", Code::kUsage); }), "");
   EXPECT_EQ(names(), Names{"a"});
 }
 
@@ -170,7 +162,7 @@ TEST_F(NewFiles, ReserveTheirSpaceOrSayWhyNot) {
     Refusing disk(error);
     const DiskInUse in_use(disk);
     NewFile made(file("a"), Code::kCheckpoint);
-    const std::string said = failure_of([&] { made.reserve(5000); });
+    const std::string said = error_of([&] { made.reserve(5000); });
     EXPECT_EQ(said, *failure == '\0'
                         ? ""
                         : str("5: cannot reserve 4.9 KiB for '", file("a").string(), "': ", failure));
@@ -181,7 +173,7 @@ TEST_F(NewFiles, ReserveTheirSpaceOrSayWhyNot) {
   const rlimit tight{.rlim_cur = 4096, .rlim_max = old.rlim_max};
   NewFile made(file("a"), Code::kCheckpoint);
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
-  const std::string said = failure_of([&] { made.reserve(5000); });
+  const std::string said = error_of([&] { made.reserve(5000); });
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old), 0);
   EXPECT_NE(said.find("(ulimit -f)"), std::string::npos) << said;
 }
@@ -213,7 +205,7 @@ TEST_F(NewFiles, TellOfABulkWriteThatFails) {
   const DiskInUse in_use(full);
   Aligned bulk(2 * kDirectAlignment);
   NewFile made(file("a"), Code::kCheckpoint);
-  EXPECT_EQ(failure_of([&] { made.write_bulk(0, bulk.bytes()); }),
+  EXPECT_EQ(error_of([&] { made.write_bulk(0, bulk.bytes()); }),
             str("5: cannot write '", file("a").string(), "': No space left on device"));
 }
 

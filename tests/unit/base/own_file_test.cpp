@@ -9,10 +9,13 @@
 
 #include "base/files/new_file.h"
 #include "base/str.h"
+#include "support/refusal.h"
 #include "support/temp_dir.h"
 
 namespace echelon::fs {
 namespace {
+
+using test::error_of;
 
 constexpr const char* kRemedy = "say so";
 
@@ -29,16 +32,6 @@ class OwnFile : public ::testing::Test {
  private:
   test::TempDir dir_;
 };
-
-template <class Body>
-std::string error_of(const Body& body) {
-  try {
-    body();
-  } catch (const Error& e) {
-    return str(static_cast<int>(e.code()), ": ", e.what());
-  }
-  return "";
-}
 
 TEST_F(OwnFile, IsMadeWrittenAndGoneOnWith) {
   const std::string more = "more";

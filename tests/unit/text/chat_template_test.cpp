@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "support/refusal.h"
 
 namespace echelon {
 namespace {
@@ -23,13 +24,9 @@ RenderedChat render(std::string_view text, const ChatTemplateLimits& limits = {}
 }
 
 std::string refusal(std::string_view text, const ChatTemplateLimits& limits = {}) {
-  try {
-    return "rendered: " + render(text, limits).text;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::kData);
-    EXPECT_EQ(std::string_view(error.what()).find('\n'), std::string_view::npos);
-    return error.what();
-  }
+  std::string said = test::refusal(Code::kData, [&] { return render(text, limits); });
+  EXPECT_EQ(said.find('\n'), std::string::npos);
+  return said;
 }
 
 /// What each message, the tools and the template wrote: "0[Hi]-1[.]".
@@ -85,7 +82,7 @@ TEST(ChatTemplate, TellsWhereATemplateIsWrong) {
   EXPECT_EQ(refusal("{{ x is odder }}"), "chat.jinja:1: no test 'odder' is known; change the chat template");
   EXPECT_EQ(refusal("{% break %}"), "chat.jinja:1: 'break' outside of a loop; change the chat template");
   EXPECT_EQ(refusal("\xFF"), "chat.jinja: not UTF-8, expected a chat template");
-  EXPECT_EQ(refusal(std::string(200, '(')), "rendered: " + std::string(200, '('));
+  EXPECT_EQ(render(std::string(200, '(')).text, std::string(200, '('));
   EXPECT_EQ(refusal("{{" + std::string(200, '(') + "1" + std::string(200, ')') + "}}"),
             "chat.jinja:1: nested deeper than 100 levels; change the chat template");
   std::string sum = "{{ 1";
