@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/error.h"
 #include "base/str.h"
 
 namespace echelon {
@@ -45,9 +46,20 @@ std::string_view name_of(ReduceOp op) {
   return "?";
 }
 
+void require_sum_of(OperationKind kind, DType type, std::string_view label) {
+  const auto refuse = [&](const char* expected) {
+    throw Error::internal(str(name_of(kind), " '", label, "' of ", name_of(type), ", expected ", expected));
+  };
+  const bool narrow = type == DType::kBF16 || type == DType::kF16;
+  const bool wide = type == DType::kF64 || type == DType::kI64;
+  if (kind == OperationKind::kReduceScatter && type != DType::kF32 && !narrow) refuse("fp32, bf16 or fp16");
+  if (kind == OperationKind::kAllReduce && type != DType::kF32 && !wide) refuse("fp32, fp64 or int64");
+}
+
 }  // namespace
 
 Operation make_operation(OperationKind kind, std::uint64_t count, DType type, std::string_view label) {
+  require_sum_of(kind, type, label);
   Operation operation;
   operation.kind = kind;
   operation.count = count;

@@ -35,7 +35,7 @@ struct Operation {
 static_assert(sizeof(Operation) == 96);
 
 [[nodiscard]] Operation make_operation(OperationKind kind, std::uint64_t count, DType type,
-                                       std::string_view label);
+                                       std::string_view label);  ///< Error: no sums of `type`
 
 /// Everything that ranks must agree about.
 [[nodiscard]] bool matches(const Operation& a, const Operation& b);

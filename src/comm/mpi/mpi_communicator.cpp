@@ -96,10 +96,6 @@ Pending MpiCommunicator::all_gather(void* buffer, std::size_t count, DType type,
 
 Pending MpiCommunicator::reduce_scatter(void* input, DType in_type, float* output, std::size_t count,
                                         float scale, bool accumulate, std::string_view label) {
-  if (in_type != DType::kF32 && in_type != DType::kBF16 && in_type != DType::kF16) {
-    throw Error::internal(
-        str("reduce-scatter '", label, "' of ", name_of(in_type), ", expected fp32, bf16 or fp16"));
-  }
   return issue(make_operation(OperationKind::kReduceScatter, count, in_type, label),
                [=, staging = staging()](MpiGroup& group, const Operation& operation) {
                  mpi_reduce_scatter(group, operation, input, output, scale, accumulate, staging);
@@ -108,10 +104,6 @@ Pending MpiCommunicator::reduce_scatter(void* input, DType in_type, float* outpu
 
 Pending MpiCommunicator::all_reduce(void* data, std::size_t count, DType type, ReduceOp op,
                                     std::string_view label) {
-  if (type != DType::kF32 && type != DType::kF64 && type != DType::kI64) {
-    throw Error::internal(
-        str("all-reduce '", label, "' of ", name_of(type), ", expected fp32, fp64 or int64"));
-  }
   Operation operation = make_operation(OperationKind::kAllReduce, count, type, label);
   operation.op = op;
   return issue(operation, [data, staging = staging()](MpiGroup& group, const Operation& issued) {

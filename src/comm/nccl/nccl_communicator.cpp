@@ -86,10 +86,6 @@ class NcclCommunicator final : public Communicator {
 
   [[nodiscard]] Pending reduce_scatter(void* input, DType in_type, float* output, std::size_t count,
                                        float scale, bool accumulate, std::string_view label) override {
-    if (in_type != DType::kF32 && in_type != DType::kBF16 && in_type != DType::kF16) {
-      throw Error::internal(
-          str("reduce-scatter '", label, "' of ", name_of(in_type), ", expected fp32, bf16 or fp16"));
-    }
     const Operation operation = make_operation(OperationKind::kReduceScatter, count, in_type, label);
     return pending(*lanes_.reduce, issue(*lanes_.reduce, operation, [&](ncclComm_t comm) {
       if (in_type == DType::kF32) {
@@ -103,10 +99,6 @@ class NcclCommunicator final : public Communicator {
 
   [[nodiscard]] Pending all_reduce(void* data, std::size_t count, DType type, ReduceOp op,
                                    std::string_view label) override {
-    if (type != DType::kF32 && type != DType::kF64 && type != DType::kI64) {
-      throw Error::internal(
-          str("all-reduce '", label, "' of ", name_of(type), ", expected fp32, fp64 or int64"));
-    }
     Operation operation = make_operation(OperationKind::kAllReduce, count, type, label);
     operation.op = op;
     return pending(*lanes_.reduce, issue(*lanes_.reduce, operation, [&](ncclComm_t comm) {
