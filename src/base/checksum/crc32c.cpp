@@ -14,45 +14,10 @@ namespace echelon {
 namespace {
 
 // All registers below are "raw": without the inversion at both ends.
-using Table = std::array<std::array<std::uint32_t, 256>, 8>;
-
-// kTables[k][b]: the register after byte b and k zero bytes; eight look-ups advance it by eight bytes
-// ("slicing by 8", Kounavis and Berry, Intel, 2005).
-constexpr Table make_tables() {
-  Table tables{};
-  for (std::uint32_t byte = 0; byte < 256; ++byte) {
-    std::uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = Crc32cField::times_x(crc);
-    tables[0][byte] = crc;
-  }
-  for (std::size_t k = 1; k < 8; ++k) {
-    for (std::size_t byte = 0; byte < 256; ++byte) {
-      const std::uint32_t before = tables[k - 1][byte];
-      tables[k][byte] = (before >> 8) ^ tables[0][before & 0xFFU];
-    }
-  }
-  return tables;
-}
-constexpr Table kTables = make_tables();
-
 std::uint64_t load(const std::byte* from) {
   std::uint64_t word = 0;
   std::memcpy(&word, from, sizeof(word));
   return word;
-}
-
-std::uint32_t advance_portable(std::uint32_t crc, const std::byte* at, std::size_t size) {
-  for (; size >= 8; size -= 8, at += 8) {
-    std::array<std::uint8_t, 8> b{};
-    std::memcpy(b.data(), at, 8);
-    crc = kTables[7][(crc ^ b[0]) & 0xFFU] ^ kTables[6][((crc >> 8) ^ b[1]) & 0xFFU] ^
-          kTables[5][((crc >> 16) ^ b[2]) & 0xFFU] ^ kTables[4][((crc >> 24) ^ b[3]) & 0xFFU] ^
-          kTables[3][b[4]] ^ kTables[2][b[5]] ^ kTables[1][b[6]] ^ kTables[0][b[7]];
-  }
-  for (; size != 0; --size, ++at) {
-    crc = (crc >> 8) ^ kTables[0][(crc ^ std::to_integer<std::uint32_t>(*at)) & 0xFFU];
-  }
-  return crc;
 }
 
 #if defined(__x86_64__)
@@ -144,7 +109,7 @@ std::uint32_t advance_fast(std::uint32_t crc, const std::byte* from, std::byte* 
 }  // namespace
 
 std::uint32_t crc32c_portable(std::span<const std::byte> bytes, std::uint32_t crc) {
-  return ~advance_portable(~crc, bytes.data(), bytes.size());
+  return ~CrcTables<Crc32cField>::advance(~crc, bytes.data(), bytes.size());
 }
 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc) {

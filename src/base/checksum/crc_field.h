@@ -2,6 +2,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 /// Arithmetic of reflected CRCs: the polynomials modulo kPolynomial, the highest bit of a Word being x^0.
 /// After "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Gopal et al., Intel,
@@ -48,6 +50,45 @@ struct CrcField {
   static constexpr std::uint64_t fold_constant(std::uint64_t power) {
     return std::uint64_t{x_to_the(power - 1)} << (64 - 8 * sizeof(Word));
   }
+};
+
+/// A CRC by table lookup. Registers are raw: without the inversion at both ends.
+template <class Field>
+class CrcTables {
+  using Word = std::remove_const_t<decltype(Field::kOne)>;
+  using Tables = std::array<std::array<Word, 256>, 8>;
+
+ public:
+  static Word advance(Word crc, const std::byte* at, std::size_t size) {
+    for (; size >= 8; size -= 8, at += 8) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, at, 8);
+      word ^= crc;
+      crc = 0;
+      for (std::size_t k = 0; k < 8; ++k) crc ^= kTables[7 - k][(word >> (8 * k)) & 0xFFU];
+    }
+    for (; size != 0; --size, ++at) crc = (crc >> 8) ^ kTables[0][(crc ^ std::to_integer<Word>(*at)) & 0xFFU];
+    return crc;
+  }
+
+ private:
+  static constexpr Tables make() {
+    Tables tables{};
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      tables[0][byte] = static_cast<Word>(byte);
+      for (int bit = 0; bit < 8; ++bit) tables[0][byte] = Field::times_x(tables[0][byte]);
+    }
+    for (std::size_t k = 1; k < 8; ++k) {
+      for (std::size_t byte = 0; byte < 256; ++byte) {
+        const Word before = tables[k - 1][byte];
+        tables[k][byte] = (before >> 8) ^ tables[0][before & 0xFFU];
+      }
+    }
+    return tables;
+  }
+  /// [k][b]: the register after byte b and k zero bytes; eight look-ups advance it by eight bytes ("slicing
+  /// by 8", Kounavis and Berry, Intel, 2005).
+  static constexpr Tables kTables = make();
 };
 
 using Crc32cField = CrcField<std::uint32_t, 0x82F63B78U>;
