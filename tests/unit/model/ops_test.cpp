@@ -38,6 +38,28 @@ class Ops : public ::testing::TestWithParam<Way> {
   void expect_near(const at::Tensor& actual, const at::Tensor& expected, const char* what) const {
     EXPECT_LT(relative_error(actual, expected), tolerance()) << what;
   }
+  /// Goes back through `y` and through `y64`, which is the same of doubles, and compares them.
+  void go_back(const at::Tensor& y, const at::Tensor& y64, const at::Tensor& x, const at::Tensor& x64) const {
+    const at::Tensor dy = random(y.sizes());
+    y.backward(dy);
+    y64.backward(dy.to(at::kDouble));
+    expect_near(y, y64, "output");
+    expect_near(x.grad(), x64.grad(), "input gradient");
+  }
+  using Plain = std::function<at::Tensor(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b)>;
+  /// Compares an operation with `plain` on doubles; the gradients of parameters add up over two passes.
+  void compare(const std::function<at::Tensor()>& input,
+               const std::function<at::Tensor(const at::Tensor& x)>& operation, const Plain& plain) const {
+    const at::Tensor w64 = weight_ ? exact(weight_->value) : at::Tensor();
+    const at::Tensor b64 = bias_ ? exact(bias_->value) : at::Tensor();
+    for (int pass = 0; pass < 2; ++pass) {
+      const at::Tensor x = input().requires_grad_(true);
+      const at::Tensor x64 = exact(x);
+      go_back(operation(x), plain(x64, w64, b64), x, x64);
+      if (weight_) expect_near(weight_gradient(), w64.grad(), "weight gradient");
+      if (bias_) expect_near(gradient_of(*bias_), b64.grad(), "bias gradient");
+    }
+  }
 
  private:
   Parameter& made(std::unique_ptr<Parameter>& parameter, const std::vector<std::int64_t>& shape) {
@@ -60,39 +82,15 @@ INSTANTIATE_TEST_SUITE_P(Ways, Ops,
                          });
 
 TEST_P(Ops, LinearMatchesAtenAndAddsUpOverTwoPasses) {
-  Parameter& w = weight({13, 7});
-  const at::Tensor w64 = exact(w.value);
-  for (int pass = 0; pass < 2; ++pass) {
-    const at::Tensor x = leaf({29, 7});
-    const at::Tensor x64 = exact(x);
-    const at::Tensor dy = random({29, 13});
-    const at::Tensor y = linear(x, w);
-    const at::Tensor y64 = at::linear(x64, w64);
-    y.backward(dy);
-    y64.backward(dy.to(at::kDouble));
-    expect_near(y, y64, "output");
-    expect_near(x.grad(), x64.grad(), "input gradient");
-    expect_near(weight_gradient(), w64.grad(), "weight gradient");
-  }
-}
-
-TEST_P(Ops, LinearWithABiasMatchesAtenAndAddsUpOverTwoPasses) {
-  Parameter& w = weight({13, 7});
-  Parameter& b = bias({13});
-  const at::Tensor w64 = exact(w.value);
-  const at::Tensor b64 = exact(b.value);
-  for (int pass = 0; pass < 2; ++pass) {
-    const at::Tensor x = leaf({29, 7});
-    const at::Tensor x64 = exact(x);
-    const at::Tensor dy = random({29, 13});
-    const at::Tensor y = linear(x, w, {}, &b);
-    const at::Tensor y64 = at::linear(x64, w64, b64);
-    y.backward(dy);
-    y64.backward(dy.to(at::kDouble));
-    expect_near(y, y64, "output");
-    expect_near(x.grad(), x64.grad(), "input gradient");
-    expect_near(weight_gradient(), w64.grad(), "weight gradient");
-    expect_near(gradient_of(b), b64.grad(), "bias gradient");
+  for (const bool biased : {false, true}) {
+    Parameter& w = weight({13, 7});
+    Parameter* b = biased ? &bias({13}) : nullptr;
+    compare(
+        [&] {
+          return random({29, 7});
+        },
+        [&](const auto& x) { return linear(x, w, {}, b); },
+        [](const auto& x, const auto& w64, const auto& b64) { return at::linear(x, w64, b64); });
   }
 }
 
@@ -100,58 +98,42 @@ TEST_P(Ops, LayerNormMatchesAtenAndAddsUpOverTwoPasses) {
   for (const std::int64_t rows : {1, 7, 100}) {
     Parameter& w = weight({33});
     Parameter& b = bias({33});
-    const at::Tensor w64 = exact(w.value);
-    const at::Tensor b64 = exact(b.value);
-    for (int pass = 0; pass < 2; ++pass) {
-      const at::Tensor x = (random({rows, 33}) + 5).requires_grad_(true);  // a mean that must be taken off
-      const at::Tensor x64 = exact(x);
-      const at::Tensor dy = random({rows, 33});
-      const at::Tensor y = layer_norm(x, w, b, 1e-5);
-      const at::Tensor y64 = at::layer_norm(x64, {33}, w64, b64, 1e-5);
-      y.backward(dy);
-      y64.backward(dy.to(at::kDouble));
-      expect_near(y, y64, "output");
-      expect_near(x.grad(), x64.grad(), "input gradient");
-      expect_near(weight_gradient(), w64.grad(), "weight gradient");
-      expect_near(gradient_of(b), b64.grad(), "bias gradient");
-    }
+    compare(
+        [&] {
+          return random({rows, 33}) + 5;
+        },  // a mean that must be taken off
+        [&](const auto& x) { return layer_norm(x, w, b, 1e-5); },
+        [](const auto& x, const auto& w64, const auto& b64) {
+          return at::layer_norm(x, {33}, w64, b64, 1e-5);
+        });
   }
 }
 
 TEST_P(Ops, BiasGeluMatchesAtenAndAddsUpOverTwoPasses) {
   for (const std::int64_t rows : {1, 7, 100}) {
     Parameter& b = bias({33});
-    const at::Tensor b64 = exact(b.value);
-    for (int pass = 0; pass < 2; ++pass) {
-      const at::Tensor x = (random({rows, 33}) * 3).requires_grad_(true);
-      const at::Tensor x64 = exact(x);
-      const at::Tensor dy = random({rows, 33});
-      const at::Tensor y = bias_gelu(x, b);
-      const at::Tensor y64 = at::gelu(x64 + b64, "tanh");
-      y.backward(dy);
-      y64.backward(dy.to(at::kDouble));
-      expect_near(y, y64, "output");
-      expect_near(x.grad(), x64.grad(), "input gradient");
-      expect_near(gradient_of(b), b64.grad(), "bias gradient");
-    }
+    compare(
+        [&] {
+          return random({rows, 33}) * 3;
+        },
+        [&](const auto& x) { return bias_gelu(x, b); },
+        [](const auto& x, const auto&, const auto& b64) { return at::gelu(x + b64, "tanh"); });
   }
 }
 
 TEST_P(Ops, RmsNormMatchesAtenAndAddsUpOverTwoPasses) {
   for (const std::int64_t rows : {1, 7, 100}) {
-    Parameter& w = weight({33});
-    const at::Tensor w64 = exact(w.value);
-    for (int pass = 0; pass < 2; ++pass) {
-      const at::Tensor x = leaf({rows, 33});
-      const at::Tensor x64 = exact(x);
-      const at::Tensor dy = random({rows, 33});
-      const at::Tensor y = rms_norm(x, w, 1e-3, NormRounding::kTwice);
-      const at::Tensor y64 = x64 * at::rsqrt(x64.square().mean(1, true) + 1e-3) * w64;
-      y.backward(dy);
-      y64.backward(dy.to(at::kDouble));
-      expect_near(y, y64, "output");
-      expect_near(x.grad(), x64.grad(), "input gradient");
-      expect_near(weight_gradient(), w64.grad(), "weight gradient");
+    for (const NormRounding rounding : {NormRounding::kTwice, NormRounding::kOncePlusOne}) {
+      Parameter& w = weight({33});
+      compare(
+          [&] {
+            return random({rows, 33});
+          },
+          [&](const auto& x) { return rms_norm(x, w, 1e-3, rounding); },
+          [&](const auto& x, const auto& w64, const auto&) {
+            const double more = rounding == NormRounding::kOncePlusOne ? 1 : 0;
+            return x * at::rsqrt(x.square().mean(1, true) + 1e-3) * (w64 + more);
+          });
     }
   }
 }
@@ -192,30 +174,14 @@ TEST(RmsNorm, RoundsTwiceAsLlamaOrOnceAsPyTorchAndGemmas) {
   }
 }
 
-TEST_P(Ops, SwigluMatchesAten) {
-  const at::Tensor x = leaf({11, 2 * 19});
-  const at::Tensor x64 = exact(x);
-  const at::Tensor dy = random({11, 19});
-  const at::Tensor y = swiglu(x);
-  const auto halves = x64.chunk(2, 1);
-  const at::Tensor y64 = at::silu(halves[0]) * halves[1];
-  y.backward(dy);
-  y64.backward(dy.to(at::kDouble));
-  expect_near(y, y64, "output");
-  expect_near(x.grad(), x64.grad(), "input gradient");
-}
-
-TEST_P(Ops, GegluMatchesAten) {
-  const at::Tensor x = leaf({11, 2 * 19});
-  const at::Tensor x64 = exact(x);
-  const at::Tensor dy = random({11, 19});
-  const at::Tensor y = geglu(x);
-  const auto halves = x64.chunk(2, 1);
-  const at::Tensor y64 = at::gelu(halves[0], "tanh") * halves[1];
-  y.backward(dy);
-  y64.backward(dy.to(at::kDouble));
-  expect_near(y, y64, "output");
-  expect_near(x.grad(), x64.grad(), "input gradient");
+TEST_P(Ops, SwigluAndGegluMatchAten) {
+  const auto input = [&] { return random({11, 2 * 19}); };
+  compare(input, swiglu, [](const auto& x, const auto&, const auto&) {
+    return at::silu(x.chunk(2, 1)[0]) * x.chunk(2, 1)[1];
+  });
+  compare(input, geglu, [](const auto& x, const auto&, const auto&) {
+    return at::gelu(x.chunk(2, 1)[0], "tanh") * x.chunk(2, 1)[1];
+  });
 }
 
 /// A case of attention: lengths of the sequences, and of the keys where they are others'.
@@ -303,33 +269,13 @@ TEST_P(Ops, SelfAttentionMatchesItsDefinition) {
     const at::Tensor bias = c.biased ? leaf({o.heads, 2 * sequences->longest() + 3}) : at::Tensor();
     const at::Tensor qkv64 = exact(qkv);
     const at::Tensor bias64 = c.biased ? exact(bias) : at::Tensor();
-    const at::Tensor dy = random({sequences->tokens(), o.heads * o.head_dim});
     const at::Tensor y =
         self_attention(qkv, sequences, o, {.rotary = c.rotary ? cos_sin : at::Tensor(), .bias = bias});
     const at::Tensor y64 = plain_self_attention(qkv64, c, cos_sin, bias64);
-    y.backward(dy);
-    y64.backward(dy.to(at::kDouble));
     SCOPED_TRACE(c.lengths[0]);
-    expect_near(y, y64, "output");
-    expect_near(qkv.grad(), qkv64.grad(), "input gradient");
+    go_back(y, y64, qkv, qkv64);
     if (c.biased) expect_near(bias.grad(), bias64.grad(), "bias gradient");
   }
-}
-
-TEST_P(Ops, RmsNormMultipliesByOnePlusItsWeight) {
-  constexpr double kEps = 1e-3;
-  Parameter& w = weight({19});
-  const at::Tensor x = leaf({11, 19});
-  const at::Tensor x64 = exact(x);
-  const at::Tensor w64 = exact(w.value);
-  const at::Tensor dy = random({11, 19});
-  const at::Tensor y = rms_norm(x, w, kEps, NormRounding::kOncePlusOne);
-  const at::Tensor y64 = x64 / (x64.square().mean(1, true) + kEps).sqrt() * (1 + w64);
-  y.backward(dy);
-  y64.backward(dy.to(at::kDouble));
-  expect_near(y, y64, "output");
-  expect_near(x.grad(), x64.grad(), "input gradient");
-  expect_near(weight_gradient(), w64.grad(), "weight gradient");
 }
 
 TEST_P(Ops, HeadNormNormsEachHeadOfQueriesAndKeysOrAllTogether) {
@@ -352,11 +298,7 @@ TEST_P(Ops, HeadNormNormsEachHeadOfQueriesAndKeysOrAllTogether) {
     const auto parts = qkv64.split_with_sizes({kHeads * kSize, kKvHeads * kSize, kKvHeads * kSize}, 1);
     const at::Tensor y64 = at::cat({normed(parts[0], q64), normed(parts[1], k64), parts[2]}, 1);
     const at::Tensor y = head_norm(qkv, q, k, kKvHeads * kSize, kEps, NormRounding::kTwice);
-    const at::Tensor dy = random(y.sizes());
-    y.backward(dy);
-    y64.backward(dy.to(at::kDouble));
-    expect_near(y, y64, "output");
-    expect_near(qkv.grad(), qkv64.grad(), "input gradient");
+    go_back(y, y64, qkv, qkv64);
     expect_near(weight_gradient(), q64.grad(), "gradient of the queries' weight");
     expect_near(gradient_of(k), k64.grad(), "gradient of the keys' weight");
   }
@@ -380,13 +322,7 @@ TEST_P(Ops, CrossAttentionMatchesItsDefinition) {
         {by_head(rows, o.heads, 1), by_head(parts[0], o.kv_heads, 2), by_head(parts[1], o.kv_heads, 2)}, o,
         {}));
   }
-  const at::Tensor dy = random({queries->tokens(), o.heads * o.head_dim});
-  const at::Tensor y = cross_attention(q, kv, queries, keys, o);
-  const at::Tensor y64 = at::cat(results);
-  y.backward(dy);
-  y64.backward(dy.to(at::kDouble));
-  expect_near(y, y64, "output");
-  expect_near(q.grad(), q64.grad(), "query gradient");
+  go_back(cross_attention(q, kv, queries, keys, o), at::cat(results), q, q64);
   expect_near(kv.grad(), kv64.grad(), "key and value gradient");
 }
 
