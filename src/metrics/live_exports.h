@@ -24,6 +24,7 @@ struct ExportOptions {
 /// `echelon metrics` makes the files from it.
 class LiveExports {
  public:
+  LiveExports() = default;  ///< none
   /// `source`: the run's metrics.jsonl, in the folder that the files go to. Values that earlier starts wrote
   /// for steps after `resumed_step` are taken back.
   LiveExports(std::filesystem::path source, const ExportOptions& options, std::int64_t resumed_step);

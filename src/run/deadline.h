@@ -15,8 +15,8 @@ struct Durations {
   std::optional<double> validation;
 };
 
-/// Decides when training must stop so that its last save is durable before the job ends. Lives on rank 0,
-/// whose vote stops the others; used by one thread. All points in time are seconds since 1970.
+/// Decides when training must stop so that its last save is durable before the job ends. Only rank 0 knows
+/// that end, and its vote stops the others. Used by one thread. All points in time are seconds since 1970.
 class Deadline {
  public:
   struct Setting {

@@ -220,6 +220,11 @@ Ledger::Start Ledger::this_start(const std::vector<std::string>& hosts) {
   return start;
 }
 
+Ledger::Ledger() : book_(std::make_shared<Book>()) {
+  book_->now_s = [] { return 0.0; };
+  book_->goodput.starts.emplace_back();
+}
+
 Ledger::Ledger(std::filesystem::path file, Start start, std::function<double()> now_s)
     : book_(std::make_shared<Book>()) {
   Book& book = *book_;
@@ -259,7 +264,7 @@ Ledger::Ledger(std::filesystem::path file, Start start, std::function<double()> 
 void Ledger::begin() {
   {
     const std::lock_guard lock(book_->mutex);
-    if (std::exchange(book_->begun, true)) return;
+    if (book_->file.empty() || std::exchange(book_->begun, true)) return;
   }
   if (!book_->unreadable.empty()) set_aside(book_->file, book_->unreadable);
   // Detached: a write on a hanging disk cannot be interrupted, and must not keep the process from ending.

@@ -11,8 +11,8 @@
 
 namespace echelon {
 
-/// Keeps <run.dir>/goodput.json, which says where every second of a run went, over all its starts. Exists on
-/// rank 0 only. A thread rewrites the whole file each time the start has become 0.5 % older (every 0.1 to
+/// Keeps <run.dir>/goodput.json, which says where every second of a run went, over all its starts. Only rank
+/// 0 has a file. A thread rewrites the whole file each time the start has become 0.5 % older (every 0.1 to
 /// 5 s), so when the process is killed, the file misses at most that much. If the file cannot be written,
 /// there is one warning. All functions may be called from any thread; only end() waits for the disk.
 class Ledger {
@@ -33,6 +33,7 @@ class Ledger {
   /// ECHELON_RESTART_CAUSE and ECHELON_LEFT_OUT (nodes, with commas) from the batch script.
   [[nodiscard]] static Start this_start(const std::vector<std::string>& hosts);
 
+  Ledger();  ///< without a file: never begins, and knows no earlier start
   /// Continues an existing file. Beside it, logs/restarts.jsonl lists each restart in place. A start without
   /// an end was killed. A file that cannot be read is renamed, with a warning. If the last start was of the
   /// same job, it lasted until all ranks had exited, as noted by the batch script (start_notes.h). `now_s`:
@@ -77,19 +78,16 @@ class Ledger {
   std::shared_ptr<Book> book_;
 };
 
-/// Time counts as `spent` as long as this object lives. Does nothing without a ledger.
+/// Time counts as `spent` as long as this object lives.
 class SpentOn {
  public:
-  SpentOn(Ledger* ledger, Spent spent)
-      : ledger_(ledger), before_(ledger != nullptr ? ledger->enter(spent) : spent) {}
+  SpentOn(Ledger& ledger, Spent spent) : ledger_(ledger), before_(ledger.enter(spent)) {}
   SpentOn(const SpentOn&) = delete;
   SpentOn& operator=(const SpentOn&) = delete;
-  ~SpentOn() {
-    if (ledger_ != nullptr) ledger_->enter(before_);
-  }
+  ~SpentOn() { ledger_.enter(before_); }
 
  private:
-  Ledger* ledger_;
+  Ledger& ledger_;
   Spent before_;
 };
 

@@ -57,6 +57,7 @@ MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t resumed_step,
 }
 
 void MetricsFile::append(const StepMetrics& m) {
+  if (path_.empty()) return;
   nlohmann::ordered_json line{{"step", m.step},
                               {"time", std::round(m.time_s * 1e3) / 1e3},
                               {"loss", m.loss},

@@ -61,6 +61,7 @@ struct StepMetrics {
 /// Appends to metrics.jsonl, one JSON object a line, and to the files made from it.
 class MetricsFile {
  public:
+  MetricsFile() = default;  ///< no file: lines go nowhere
   /// Lines of steps after `resumed_step` (work that was lost with the process that did it) are removed first,
   /// so that every step appears once.
   MetricsFile(std::filesystem::path path, std::int64_t resumed_step,

@@ -54,7 +54,7 @@ TrainStep::Result TrainLoop::step(double lr) {
   // Before finish(), whose reduction carries the stop vote: all ranks then stop after this step.
   check_deadline(parts_.state.step + 1);
   const TrainStep::Result result = step_.finish(lr);
-  if (parts_.clocks.ledger != nullptr) parts_.clocks.ledger->trained(parts_.state.step);
+  parts_.ledger.trained(parts_.state.step);
   if (adapters_ && lr > 0 && result.grad_norm > 0 && std::isfinite(result.grad_norm)) adapters_->updated();
   reporter_.step_ended(result);
   if (profiler_) profiler_->step_ended();
@@ -73,8 +73,7 @@ TrainLoop::Due TrainLoop::due_after(std::int64_t step) const {
 }
 
 void TrainLoop::check_deadline(std::int64_t number) {
-  if (parts_.clocks.deadline == nullptr) return;
-  Deadline& deadline = *parts_.clocks.deadline;
+  Deadline& deadline = parts_.deadline;
   deadline.step_took(steady_now_s() - step_began_s_);
   const double save_s = deadline.save_s();
   Deadline::Ahead ahead{.step = number < options_.train.steps, .validation = due_after(number).any()};
@@ -84,7 +83,7 @@ void TrainLoop::check_deadline(std::int64_t number) {
     double& seconds = parts_.checkpointer.waits() ? ahead.before_s : ahead.beside_s;
     seconds = save_s;
   }
-  if (parts_.clocks.ledger != nullptr) parts_.clocks.ledger->took(deadline.expected());
+  parts_.ledger.took(deadline.expected());
   parts_.stop.request(deadline.reason_to_stop(ahead));
   step_began_s_ = steady_now_s();
 }
@@ -105,7 +104,7 @@ std::optional<ValidationResult> TrainLoop::validate() {
 
 std::optional<ValidationResult> TrainLoop::measure(const Due& due) {
   parts_.checkpointer.validation_begins();
-  const SpentOn validating(parts_.clocks.ledger, Spent::kValidate);
+  const SpentOn validating(parts_.ledger, Spent::kValidate);
   const IntervalClock::Reading began = reporter_.reading();
   std::optional<ValidationResult> result = due.validation ? validate() : ValidationResult{};
   if (due.evaluation && !parts_.stop.decided()) {
@@ -117,7 +116,7 @@ std::optional<ValidationResult> TrainLoop::measure(const Due& due) {
   }
   const double took = pause(began);
   if (parts_.stop.decided()) return std::nullopt;
-  if (parts_.clocks.deadline != nullptr) parts_.clocks.deadline->validation_took(took);
+  parts_.deadline.validation_took(took);
   record_best(*result);
   return result;
 }
@@ -127,9 +126,8 @@ void TrainLoop::announce_stop(bool left_out) {
   if (parts_.comm.rank() != 0 || (last && !left_out)) return;
   log::info(str("stopping after step ", parts_.state.step,
                 left_out ? ", whose validation is skipped: " : ": ", parts_.stop.reason()));
-  if (parts_.clocks.deadline == nullptr || !parts_.stop.is_being_ended()) return;
-  if (const std::string warning = parts_.clocks.deadline->grace_warning(); !warning.empty())
-    log::warn(warning);
+  if (!parts_.stop.is_being_ended()) return;
+  if (const std::string warning = parts_.deadline.grace_warning(); !warning.empty()) log::warn(warning);
 }
 
 void TrainLoop::record_best(const ValidationResult& result) {
@@ -165,8 +163,8 @@ void TrainLoop::record_best(const ValidationResult& result) {
 void TrainLoop::save(bool last) {
   parts_.progress.state(str("saving step ", parts_.state.step));
   options_.activity->enter(Doing::kSaving);
-  const SpentOn saving(parts_.clocks.ledger, Spent::kStall);
-  if (parts_.clocks.ledger != nullptr) parts_.clocks.ledger->saving(parts_.state.step);
+  const SpentOn saving(parts_.ledger, Spent::kStall);
+  parts_.ledger.saving(parts_.state.step);
   const IntervalClock::Reading began = reporter_.reading();
   if (adapters_) adapters_->require_frozen();
   if (parts_.memory != nullptr) parts_.memory->let_go_of_staging();
@@ -180,7 +178,7 @@ void TrainLoop::save(bool last) {
 
 void TrainLoop::save_to_memory() {
   options_.activity->enter(Doing::kSaving);
-  const SpentOn saving(parts_.clocks.ledger, Spent::kStall);
+  const SpentOn saving(parts_.ledger, Spent::kStall);
   const IntervalClock::Reading began = reporter_.reading();
   {
     const std::string step = str("memory of step ", parts_.state.step);
@@ -214,7 +212,7 @@ RunEnd TrainLoop::run() {
   std::int64_t steps_of_this_process = 0;
   checkpointer.prepare(state, steps);
   HostMemory::reset_peak();  // what the start needed beside is gone
-  const SpentOn training(parts_.clocks.ledger, Spent::kTrain);
+  const SpentOn training(parts_.ledger, Spent::kTrain);
   step_began_s_ = steady_now_s();
   reporter_.begin_interval();
   while (state.step < steps) {

@@ -48,8 +48,8 @@ class TrainLoop {
     [[nodiscard]] bool any() const { return validation || evaluation; }
   };
   [[nodiscard]] Due due_after(std::int64_t step) const;
-  /// Rank 0, at the end of step `number`, before its reduction: requests a stop if the next step no longer
-  /// fits before the deadline.
+  /// At the end of step `number`, before its reduction: requests a stop if the next step no longer fits
+  /// before the deadline.
   void check_deadline(std::int64_t number);
   /// Validates, evaluates, or both. Returns nothing if a stop was decided meanwhile.
   [[nodiscard]] std::optional<ValidationResult> measure(const Due& due);

@@ -52,12 +52,6 @@ struct LoopOptions {
   std::function<void(const MeasuredStep&)> on_measured;
 };
 
-/// Deadline and time ledger on rank 0; null on other ranks.
-struct Clocks {
-  Deadline* deadline = nullptr;
-  Ledger* ledger = nullptr;
-};
-
 /// The objects that the loop uses. All must outlive it.
 struct LoopParts {
   TrainState& state;
@@ -66,11 +60,12 @@ struct LoopParts {
   AgreedStop& stop;
   const RunFolder& folder;
   Progress& progress;
+  MetricsFile& metrics;
+  Deadline& deadline;
+  Ledger& ledger;
   std::span<const ValidationSource> validation;  ///< empty: no validation
   RunEvaluation* evaluation = nullptr;           ///< null: no tasks
-  MetricsFile* metrics = nullptr;                ///< null on every rank but 0
-  Clocks clocks = {};
-  MemorySaves* memory = nullptr;  ///< null: nothing is saved to memory
+  MemorySaves* memory = nullptr;                 ///< null: nothing is saved to memory
 };
 
 }  // namespace echelon

@@ -169,7 +169,7 @@ void StepReporter::line(const TrainStep::Result& result, double lr,
         metrics.evaluation.emplace_back(str("eval/", task.name, '/', name), score);
     }
   }
-  if (parts_.metrics != nullptr) parts_.metrics->append(metrics);
+  parts_.metrics.append(metrics);
   parts_.progress.line(metrics);
 }
 

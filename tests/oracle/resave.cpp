@@ -66,18 +66,22 @@ class Trainer {
                         .metrics = recipe_.metrics,
                         .data = recipe_.data};
     options.train.steps = step;
-    std::unique_ptr<MetricsFile> metrics;
-    if (comm_.rank() == 0) metrics = std::make_unique<MetricsFile>(folder.metrics(), state_.step);
+    MetricsFile metrics;
+    if (comm_.rank() == 0) metrics = MetricsFile(folder.metrics(), state_.step);
     Progress progress(Progress::Style::kNone, state_.step + 1, step);
     const StopSignal signal;
     AgreedStop stop(signal, comm_);
+    Deadline deadline({});
+    Ledger ledger;
     const LoopParts parts{.state = state_,
                           .checkpointer = checkpointer,
                           .comm = comm_,
                           .stop = stop,
                           .folder = folder,
                           .progress = progress,
-                          .metrics = metrics.get()};
+                          .metrics = metrics,
+                          .deadline = deadline,
+                          .ledger = ledger};
     if (TrainLoop(options, parts).run() != RunEnd::kFinished) throw Error(Code::kRequeue, "stopped");
   }
 

@@ -51,11 +51,10 @@ void open_ledger(const Job& job, RankLife& life) {
 void begin_record(RankLife& life) {
   log::keep();
   if (life.peers) life.peers->show_nodes();
-  if (life.ledger) life.ledger->begin();
+  life.ledger->begin();
 }
 
-std::unique_ptr<Deadline> make_deadline(const ClusterOptions& options, const TrainState& state,
-                                        const Ledger& ledger) {
+Deadline make_deadline(const ClusterOptions& options, const TrainState& state, const Ledger& ledger) {
   const double now = utc_now_s();
   Deadline::Setting setting{.job_end_s = job_end(now),
                             .grace_s = seconds_in_environment("ECHELON_KILL_WAIT_S"),
@@ -65,20 +64,17 @@ std::unique_ptr<Deadline> make_deadline(const ClusterOptions& options, const Tra
                             .now_s = utc_now_s,
                             .ask_job_end = [] { return ask_job_end(); }};
   if (!options.capacity_block_end.empty()) setting.capacity_end_s = parse_utc(options.capacity_block_end);
-  auto deadline = std::make_unique<Deadline>(std::move(setting));
-  if (const std::string known = deadline->describe(); !known.empty()) log::info(known);
+  Deadline deadline(std::move(setting));
+  if (const std::string known = deadline.describe(); !known.empty()) log::info(known);
   return deadline;
 }
 
 void note_save(RankLife& life, const Checkpointer::Saved& saved) {
   if (SpanLog* log = life.watch.activity->spans())
     log->add(SpanKind::kSave, str("step ", saved.step), saved.began_s, saved.began_s + saved.seconds);
-  if (!life.ledger) return;
   life.ledger->saved(saved.step);
-  if (life.deadline) {  // null: nothing was left to train
-    life.deadline->save_took(saved.seconds);
-    life.ledger->took(life.deadline->expected());
-  }
+  life.deadline.save_took(saved.seconds);
+  life.ledger->took(life.deadline.expected());
   if (life.forecast) life.forecast->saved(saved);
 }
 
@@ -89,7 +85,6 @@ void note_resumption(Ledger& ledger, std::int64_t step) {
 
 /// After an error the summary goes to the log only, so that the error stays the last line on a terminal.
 void close_ledger(RankLife& life, int status) {
-  if (!life.ledger) return;
   const bool stopped = status == static_cast<int>(Code::kRequeue);
   const bool failed = status != 0 && !stopped;
   life.ledger->end(failed ? StartEnd::kFailed : stopped ? StartEnd::kStopped : StartEnd::kFinished);

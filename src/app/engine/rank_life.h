@@ -27,10 +27,10 @@ struct RankLife {
   StopSignal signal;
   ProcessWatch watch;
   std::unique_ptr<RunFolder> folder;
-  std::unique_ptr<Ledger> ledger;  ///< rank 0 only, once the folder is open; null on other ranks
+  std::unique_ptr<Ledger> ledger = std::make_unique<Ledger>();  ///< rank 0 gets one with a file
   std::atomic<Ledger*> shared_ledger{
-      nullptr};                             ///< the same, for the thread of `peers`, which may run before it
-  std::unique_ptr<Deadline> deadline;       ///< rank 0 only, once training starts
+      nullptr};                             ///< of rank 0, for the thread of `peers`, which may run before it
+  Deadline deadline{{}};                    ///< no end is known until training starts, and on other ranks
   std::unique_ptr<LifeWatch> peers;         ///< null: single rank, or heartbeats are off
   std::unique_ptr<ForecastCheck> forecast;  ///< rank 0 only
   bool held = false;                        ///< the run has a record, which this start must not touch yet
@@ -45,13 +45,13 @@ void open_ledger(const Job& job, RankLife& life);
 void begin_record(RankLife& life);
 
 /// Rank 0 only. The end of the run's time, from all known sources: Slurm, environment, recipe.
-[[nodiscard]] std::unique_ptr<Deadline> make_deadline(const ClusterOptions& options, const TrainState& state,
-                                                      const Ledger& ledger);
-/// Records that saving `step` took `seconds`. Does nothing without a ledger (other ranks).
+[[nodiscard]] Deadline make_deadline(const ClusterOptions& options, const TrainState& state,
+                                     const Ledger& ledger);
+/// Records that saving `step` took `seconds`.
 void note_save(RankLife& life, const Checkpointer::Saved& saved);
-/// Rank 0 only. Records that the run continues from `step`.
+/// Records that the run continues from `step`.
 void note_resumption(Ledger& ledger, std::int64_t step);
-/// Records the end of this start and logs the summary of time use. Does nothing without a ledger.
+/// Records the end of this start and logs the summary of time use.
 void close_ledger(RankLife& life, int status);
 
 /// Returns whether a stop was requested during initialization, and logs it. Nothing needs saving then.

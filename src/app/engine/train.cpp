@@ -214,11 +214,11 @@ void commit_now(Checkpointer& checkpointer, TrainState& state) {
 
 /// Returns whether all steps of the recipe are done; rank 0 logs it. Then `memory` (null: none) is emptied.
 /// Collective.
-bool is_complete(const TrainState& state, std::int64_t steps, RankLife& life, bool changed,
+bool is_complete(const TrainState& state, std::int64_t steps, RankLife& life, bool lead, bool changed,
                  RunMemory* memory) {
   if (state.step < steps) return false;
   if (memory != nullptr) memory->finish();
-  if (life.ledger) {  // rank 0
+  if (lead) {
     // The run's last start may have ended without saying so.
     if (life.ledger->last_end() != StartEnd::kFinished) begin_record(life);
     log::info(str("complete: step ", state.step, " of ", steps,
@@ -238,13 +238,13 @@ void train_on(const Recipe& recipe, LoopOptions options, TrainState& state, Chec
               Communicator& comm, const Inputs& inputs, MemorySaves* memory, RankLife& life) {
   const bool lead = comm.rank() == 0;
   const std::int64_t steps = options.train.steps;
-  std::unique_ptr<MetricsFile> metrics;
+  MetricsFile metrics;
   agree(comm, "run files", [&] {  // as late as possible: a refused start must not change the run's files
     if (!lead) return;
     life.deadline = make_deadline(recipe.cluster, state, *life.ledger);
-    life.deadline->require_room();
+    life.deadline.require_room();
     life.trains = true;
-    metrics = std::make_unique<MetricsFile>(
+    metrics = MetricsFile(
         life.folder->metrics(), state.step,
         metrics::ExportOptions{options.metrics.tensorboard, options.metrics.prometheus, options.metrics.csv});
     fs::publish_file(life.folder->root() / "recipe.yaml", to_yaml(recipe, &life.origins), Code::kEnvironment);
@@ -254,8 +254,7 @@ void train_on(const Recipe& recipe, LoopOptions options, TrainState& state, Chec
     options.peak_flops =
         cpu_product_rate(resolve(recipe.precision).param, life.folder->root() / "logs/cpu_rates.json", comm);
   }
-  AgreedStop stop(life.signal, comm,
-                  [&life] { return life.deadline ? life.deadline->reason_to_stop({}) : ""; });
+  AgreedStop stop(life.signal, comm, [&life] { return life.deadline.reason_to_stop({}); });
   life.start.done("prepare");
   if (lead) log::note(life.start.describe());
   Progress progress(lead ? Progress::detect() : Progress::Style::kNone, state.step + 1, steps);
@@ -266,10 +265,11 @@ void train_on(const Recipe& recipe, LoopOptions options, TrainState& state, Chec
                         .stop = stop,
                         .folder = *life.folder,
                         .progress = progress,
+                        .metrics = metrics,
+                        .deadline = life.deadline,
+                        .ledger = *life.ledger,
                         .validation = inputs.validation,
                         .evaluation = inputs.evaluation.get(),
-                        .metrics = metrics.get(),
-                        .clocks = {life.deadline.get(), life.ledger.get()},
                         .memory = memory};
   if (TrainLoop(options, parts).run() == RunEnd::kStopped && lead)
     log::info(
@@ -325,14 +325,14 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   const std::unique_ptr<RunMemory> memory = open_memory(recipe.checkpoint, folder, job.info(), *comm);
   const Restored restored = bring_in(recipe, folder, *comm, state, review, memory.get());
   life.start.done("load");
-  if (life.ledger) note_resumption(*life.ledger, state.step);
+  note_resumption(*life.ledger, state.step);
   settle_reference(inputs.loaders(), state, recipe.train, *comm, stop, review.reference());
   if (stops_after("reading the checkpoint", stop)) return kStopped;
   const auto on_saved = [&life](const Checkpointer::Saved& saved) { note_save(life, saved); };
   Checkpointer checkpointer(recipe.checkpoint, folder, *comm, review.files(), on_saved, restored.known);
   const TrainOptions train = in_steps(recipe, *inputs.data);
   if (state.step >= train.steps && !restored.memory.empty()) commit_now(checkpointer, state);
-  if (is_complete(state, train.steps, life, !review.changes().empty(), memory.get())) return 0;
+  if (is_complete(state, train.steps, life, lead, !review.changes().empty(), memory.get())) return 0;
   if (lead) review.tell_jump_of_rate(state.step, train.steps, *inputs.data);
   LoopOptions options = loop_options(recipe, train, compute, inputs.text, life.watch.activity);
   options.profile = profile::ahead(profiled, state.step, train.steps, lead);

@@ -52,6 +52,20 @@ void expect_whole(const nlohmann::json& ledger) {
   EXPECT_NEAR(ledger["total"]["allocated"].get<double>(), allocated, 0.005);
 }
 
+TEST(Ledger, WithoutAFileNeverBegins) {
+  Ledger ledger;
+  ledger.begin();
+  {
+    const SpentOn training(ledger, Spent::kTrain);
+    ledger.resumed(3);
+    ledger.trained(4);
+  }
+  ledger.end(StartEnd::kFinished);
+  EXPECT_FALSE(ledger.has_begun());
+  EXPECT_FALSE(ledger.has_earlier_starts());
+  EXPECT_FALSE(ledger.last_end());
+}
+
 TEST(Ledger, AccountsForEverySecondFromTheBatchScriptsStart) {
   RunFiles run;
   {
@@ -59,15 +73,15 @@ TEST(Ledger, AccountsForEverySecondFromTheBatchScriptsStart) {
     run.pass(2);
     ledger->resumed(0);
     {
-      const SpentOn training(ledger.get(), Spent::kTrain);
+      const SpentOn training(*ledger, Spent::kTrain);
       run.pass(30);
       {
-        const SpentOn validating(ledger.get(), Spent::kValidate);
+        const SpentOn validating(*ledger, Spent::kValidate);
         run.pass(5);
       }
       ledger->trained(3);
       {
-        const SpentOn saving(ledger.get(), Spent::kStall);
+        const SpentOn saving(*ledger, Spent::kStall);
         ledger->saving(3);
         run.pass(4);
         ledger->saved(3);

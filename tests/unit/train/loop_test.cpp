@@ -72,14 +72,18 @@ struct OneRun {
     Progress progress(Progress::Style::kNone, 1, options.train.steps);
     const StopSignal signal;
     AgreedStop stop(signal, comm);
+    Deadline deadline({});
+    Ledger ledger;
     const LoopParts parts{.state = *state,
                           .checkpointer = checkpointer,
                           .comm = comm,
                           .stop = stop,
                           .folder = folder,
                           .progress = progress,
-                          .validation = validation,
-                          .metrics = &metrics};
+                          .metrics = metrics,
+                          .deadline = deadline,
+                          .ledger = ledger,
+                          .validation = validation};
     EXPECT_EQ(TrainLoop(options, parts).run(), RunEnd::kFinished);
     std::vector<at::Tensor> weights;
     for (const auto& unit : model->units()) weights.push_back(unit->master());
