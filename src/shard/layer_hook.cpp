@@ -61,28 +61,27 @@ RecomputePlan::RecomputePlan(const Model& model, const ActivationCheckpointingOp
   }
 }
 
-ShardedModel::Hook::Hook(ShardedModel& owner, const Layer& layer, const UnitPlan* plan,
-                         std::optional<std::size_t> unit, RecomputePlan::Mode mode, bool offload)
-    : owner_(&owner),
+UnitHook::UnitHook(Pass& pass, const Layer& layer, const UnitPlan* plan, std::optional<std::size_t> unit,
+                   RecomputePlan::Mode mode, bool roots_train, OffloadedInputs* host)
+    : pass_(&pass),
       plan_(plan),
       unit_(unit),
       last_(layer.role() == Layer::Role::kHead),
-      trains_(any_trained(layer) || std::any_of(owner.roots_.begin(), owner.roots_.end(),
-                                                [](const Unit* root) { return root->trains(); })),
+      trains_(any_trained(layer) || roots_train),
       mode_(mode),
-      offload_(offload),
-      begin_backward_([this] { begin_backward(); }),
-      end_backward_([this] { end_backward(); }) {}
+      host_(host),
+      begin_backward_([this] { pass_->begin_backward(*unit_); }),
+      end_backward_([this] { pass_->end_backward(*unit_); }) {}
 
-at::Tensor ShardedModel::Hook::run(const LayerInputs& inputs, const LayerBody& body) {
+at::Tensor UnitHook::run(const LayerInputs& inputs, const LayerBody& body) {
   const LayerInputs x = before(inputs);
   const bool again =
       mode_ == RecomputePlan::Mode::kFull && at::GradMode::is_enabled() && any_requires_grad(x);
   if (!again) return after(body(x));
-  return after(recompute_in_backward(x, body, offload_ ? &owner_->offloaded_ : nullptr, *owner_));
+  return after(recompute_in_backward(x, body, host_, *pass_));
 }
 
-LayerInputs ShardedModel::Hook::before(const LayerInputs& inputs) {
+LayerInputs UnitHook::before(const LayerInputs& inputs) {
   LayerInputs x = inputs;
   if (plan_ != nullptr) {
     for (at::Tensor& input : x) {
@@ -96,64 +95,19 @@ LayerInputs ShardedModel::Hook::before(const LayerInputs& inputs) {
     x.front() = x.front().detach().requires_grad_(true);
   }
   if (!unit_) return x;
-  begin_forward();
+  pass_->begin_forward(*unit_);
   return at::GradMode::is_enabled() && any_requires_grad(x)
              ? OnBackward::apply(at::TensorList(x), &end_backward_)
              : x;
 }
 
-void ShardedModel::Hook::begin_forward() {
-  const HostTime host(owner_->times_);
-  ++owner_->times_.passes;
-  // A recomputation runs in the order of backward, so it must not change the recorded order of forward.
-  const bool forward = owner_->recomputing_ == 0;
-  if (owner_->training_ && forward) owner_->activity_->enter(Doing::kForward, unit().name());
-  owner_->frames_.begin(forward ? SpanKind::kForward : SpanKind::kRecompute, unit().name());
-  unit().start_unshard();
-  if (forward) {
-    owner_->forward_order_.use(*unit_);
-    owner_->prefetch_forward();
-  }
-  owner_->unshard(unit());
-  // Every run is counted, also those whose end_backward() is never called because no input needs a gradient.
-  // Their gradients are complete only at the end of the backward pass; the count then stays above zero, and
-  // accumulate() reduces the unit there.
-  if (owner_->training_ && forward) ++owner_->uses_[*unit_];
-}
-
-at::Tensor ShardedModel::Hook::after(at::Tensor output) {
-  if (unit_)
-    owner_->frames_.end(owner_->recomputing_ == 0 ? SpanKind::kForward : SpanKind::kRecompute, unit().name());
-  if (unit_ && owner_->recomputing_ == 0) {
-    const HostTime host(owner_->times_);
-    // Nothing up to here is trained if the output needs no gradient; without autograd it is not known.
-    const bool backward = owner_->training_ && (!at::GradMode::is_enabled() || output.requires_grad());
-    if (backward) owner_->post_forward_.push_back(*unit_);
-    const bool needed = backward && plan_->weights_in_backward;
-    // The head's backward follows immediately, so freed weights would have to be gathered again.
-    if (!needed || !last_) unit().release_after_forward(needed);
-  }
+at::Tensor UnitHook::after(at::Tensor output) {
+  // Nothing up to here is trained if the output needs no gradient; without autograd it is not known.
+  if (unit_) pass_->end_forward(*unit_, !at::GradMode::is_enabled() || output.requires_grad());
   // The head's output is the loss, which is not cast.
   if (plan_ != nullptr && !last_ && output.is_floating_point()) output = output.to(plan_->outer);
   if (!unit_ || !at::GradMode::is_enabled() || !output.requires_grad()) return output;
   return OnBackward::apply(at::TensorList(output), &begin_backward_).front();
-}
-
-void ShardedModel::Hook::begin_backward() {
-  const HostTime host(owner_->times_);
-  ++owner_->times_.passes;
-  owner_->backward_order_.use(*unit_);
-  owner_->activity_->enter(Doing::kBackward, unit().name());
-  owner_->frames_.begin(SpanKind::kBackward, unit().name());
-  if (!plan_->weights_in_backward) return;
-  unit().start_unshard();
-  if (owner_->options_.backward_prefetch == BackwardPrefetch::kPre) owner_->prefetch_backward();
-  owner_->unshard(unit());
-}
-
-void ShardedModel::Hook::end_backward() {
-  owner_->frames_.end(SpanKind::kBackward, unit().name());
-  if (--owner_->uses_[*unit_] == 0) owner_->reduce(*unit_);
 }
 
 }  // namespace echelon

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "shard/pass.h"
+
 namespace echelon {
 namespace {
 
@@ -26,10 +28,10 @@ void set_random_state(at::Device device, const at::Tensor& state) {
 
 /// The state that backward needs besides the inputs; owned by the graph.
 struct Region final : torch::CustomClassHolder {
-  Region(LayerBody b, OffloadedInputs* o, RecomputeGuard& g) : body(std::move(b)), host(o), guard(&g) {}
+  Region(LayerBody b, OffloadedInputs* o, Pass& p) : body(std::move(b)), host(o), pass(&p) {}
   LayerBody body;
   OffloadedInputs* host;
-  RecomputeGuard* guard;
+  Pass* pass;
   std::shared_ptr<OffloadedInputs::Input> first;  ///< null: kept on its device by autograd
   at::Tensor random;
 };
@@ -37,18 +39,12 @@ struct Region final : torch::CustomClassHolder {
 /// While it lives, random numbers come from the state of the forward run. The state that backward had before
 /// is restored at the end, also after an exception.
 struct InBackward {
-  InBackward(RecomputeGuard& g, at::Device d, const at::Tensor& random)
-      : guard(g), device(d), outside(random_state(d)) {
+  InBackward(at::Device d, const at::Tensor& random) : device(d), outside(random_state(d)) {
     set_random_state(device, random);
-    guard.begin_recompute();
   }
-  ~InBackward() {
-    guard.end_recompute();
-    set_random_state(device, outside);
-  }
+  ~InBackward() { set_random_state(device, outside); }
   InBackward(const InBackward&) = delete;
   InBackward& operator=(const InBackward&) = delete;
-  RecomputeGuard& guard;
   at::Device device;
   at::Tensor outside;
 };
@@ -79,9 +75,10 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
       inputs[i] = inputs[i].detach().requires_grad_(ctx->needs_input_grad(i));
     }
     const at::AutoGradMode with_gradients(true);
-    const InBackward inside(*region.guard, device, region.random);
+    const InBackward inside(device, region.random);
+    region.pass->begin_recompute();
     const at::Tensor output = region.body(inputs);
-    region.guard->recomputed();
+    region.pass->end_recompute();
     output.backward(grads[0]);
     variable_list gradients;
     for (const at::Tensor& input : inputs) gradients.push_back(input.grad());
@@ -93,8 +90,8 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
 }  // namespace
 
 at::Tensor recompute_in_backward(const LayerInputs& inputs, const LayerBody& body, OffloadedInputs* host,
-                                 RecomputeGuard& guard) {
-  return Recomputed::apply(at::TensorList(inputs), c10::make_intrusive<Region>(body, host, guard));
+                                 Pass& pass) {
+  return Recomputed::apply(at::TensorList(inputs), c10::make_intrusive<Region>(body, host, pass));
 }
 
 }  // namespace echelon

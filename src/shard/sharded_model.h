@@ -2,17 +2,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <deque>
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "comm/activity.h"
-#include "shard/prefetch_order.h"
-#include "shard/recompute.h"
+#include "shard/layer_hook.h"
+#include "shard/pass.h"
 #include "shard/unit.h"
-#include "shard/unit_frames.h"
-#include "shard/unit_times.h"
 
 namespace echelon {
 
@@ -33,20 +29,22 @@ struct EngineOptions {
 /// again for its backward; the next units are prefetched. The reduction of its gradients starts when its
 /// backward is complete. Strategies differ in how long weights and gradients are kept, and in which ranks
 /// communicate (groups.h). One thread. All non-const calls are collective.
-class ShardedModel final : public RecomputeGuard {
+class ShardedModel final {
  public:
   /// Allocates and initializes (with `seed`) only this rank's slices. `comm` consists of all ranks,
   /// communicates tensors on `device`, and must outlive this object. Throws Error(kUsage) for options that do
   /// not fit the model or the number of ranks.
   ShardedModel(std::unique_ptr<Model> model, Communicator& comm, const EngineOptions& options,
                std::uint64_t seed, at::Device device);
-  ~ShardedModel() override;
+  ~ShardedModel();
+  ShardedModel(const ShardedModel&) = delete;
+  ShardedModel& operator=(const ShardedModel&) = delete;
 
   /// Gives all weights their initial values, which depend only on `seed`.
   void initialize(std::uint64_t seed);
 
   /// Starts to gather the first units. Optional: call before reading a batch to overlap the two.
-  void prefetch();
+  void prefetch() { pass_.prefetch(); }
 
   /// Forward and backward of one micro-batch. Returns this rank's loss, summed over its targets (fp32 scalar
   /// tensor). Gradients are multiplied by `gradient_scale` and summed over ranks and over the micro-batches
@@ -54,7 +52,7 @@ class ShardedModel final : public RecomputeGuard {
   at::Tensor accumulate(const Batch& batch, double gradient_scale, MicroBatch place);
 
   /// Waits until every unit's gradient() is complete. Required before gradients are read.
-  void finish_gradients();
+  void finish_gradients() { pass_.finish_gradients(); }
 
   /// Required after master weights are written: invalidates gathered weights.
   void weights_changed();
@@ -89,32 +87,13 @@ class ShardedModel final : public RecomputeGuard {
   /// Returns the times so far. On a GPU, they include only waits that the stream has completed.
   [[nodiscard]] Times times() const;
 
-  void begin_recompute() override;
-  void recomputed() override;
-  void end_recompute() override { --recomputing_; }
-
  private:
-  class Hook;
-  friend class Hook;
-  class RankDecoder;
-  friend class RankDecoder;
-  void make_units(const EngineOptions& options);
+  [[nodiscard]] std::vector<std::unique_ptr<Unit>> make_units(const EngineOptions& options);
   [[nodiscard]] std::vector<Communicator*> gathering_groups() const;
   void attach_hooks(const ActivationCheckpointingOptions& options);
-  void begin_pass(bool training);
-  void prefetch_forward();
-  void prefetch_backward();
-  /// Starts the gather, unless gathered weights would exceed shard.max_gathered_bytes.
-  void prefetch_unit(std::size_t unit);
-  void unshard(Unit& unit);
-  void reduce(std::size_t unit);
-  template <class F>
-  auto without_gradients(const F& compute);
 
   std::unique_ptr<Model> model_;
   std::shared_ptr<Activity> activity_;
-  UnitFrames frames_;
-  ShardOptions options_;
   Precision precision_;
   at::Device device_;
   Groups groups_;  ///< declared before the pool, whose destructor unregisters its buffers with them
@@ -123,19 +102,8 @@ class ShardedModel final : public RecomputeGuard {
   OffloadedInputs offloaded_;                 ///< activation_checkpointing.offload
   std::vector<UnitPlan> plan_;                ///< includes units without parameters
   std::vector<std::unique_ptr<Unit>> units_;  ///< outer before inner, in forward order
-  std::vector<Unit*> roots_;                  ///< the first of units_, gathered for the whole pass
-  std::vector<std::unique_ptr<Hook>> hooks_;
-
-  PrefetchOrder forward_order_;
-  PrefetchOrder backward_order_;
-  std::vector<std::size_t> post_forward_;  ///< units in the order in which their forward ended
-  std::vector<int> uses_;                  ///< by unit: forward runs minus completed backward runs
-  std::vector<bool> reduced_;              ///< by unit: its reduction of this micro-batch has started
-  std::deque<Unit*> reducing_;             ///< reductions in flight, oldest first
-  std::deque<Unit*> landing_;              ///< copies to host memory in flight, oldest first
-  bool training_ = false;
-  int recomputing_ = 0;
-  Times times_;
+  Pass pass_;
+  std::vector<std::unique_ptr<UnitHook>> hooks_;
 };
 
 }  // namespace echelon
