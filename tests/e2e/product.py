@@ -297,14 +297,15 @@ def descendants(pid):
 
 
 def rank_processes(launcher):
-    """Ids of the local ranks that `launcher` started, by rank."""
+    """Ids of the local ranks that `launcher` started, by rank: not of the forecast that a rank has a child make."""
     ranks = {}
     for pid in descendants(launcher):
         try:
             variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        ranks.update({int(v.split(b"=")[1]): pid for v in variables if v.startswith(b"OMPI_COMM_WORLD_RANK=")})
+        for rank in (int(v.split(b"=")[1]) for v in variables if v.startswith(b"OMPI_COMM_WORLD_RANK=")):
+            ranks.setdefault(rank, pid)
     return [ranks[rank] for rank in sorted(ranks)]
 
 
