@@ -20,7 +20,6 @@
 #include "base/str.h"
 #include "comm/exchange.h"
 #include "comm/mpi/mpi_world.h"
-#include "shard/precision.h"
 
 namespace echelon::app {
 namespace {
@@ -138,13 +137,13 @@ Compute choose_compute(const TrainOptions& options, Job& job, const char* key) {
                                       instead, "'cpu' to compute on the CPU"));
 }
 
-void require_precision(const Compute& compute, const PrecisionOptions& options) {
+void require_precision(const Compute& compute, const Precision& precision,
+                       const PatternMap<FloatType>& overrides) {
   if (!compute.accelerator || compute.accelerator->has_bf16(compute.device.index())) return;
-  const Precision precision = resolve(options);
   const std::array types{precision.param, precision.reduce, precision.buffer, precision.output,
                          precision.master};
   bool wanted = std::find(types.begin(), types.end(), at::kBFloat16) != types.end();
-  for (const auto& [pattern, type] : options.overrides) wanted = wanted || type == FloatType::kBf16;
+  for (const auto& [pattern, type] : overrides) wanted = wanted || type == FloatType::kBf16;
   if (!wanted) return;
   throw Error(Code::kEnvironment,
               str("precision uses bf16, but ", compute.accelerator->device_name(compute.device.index()),

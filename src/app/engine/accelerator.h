@@ -10,6 +10,7 @@
 #include "comm/process_watch.h"
 #include "model/ops/device_kernels.h"
 #include "shard/options.h"
+#include "shard/precision.h"
 #include "train/options.h"
 
 namespace echelon::app {
@@ -69,8 +70,10 @@ struct Compute {
 /// and reason if required GPUs are not available, or a node has GPUs that this installation cannot use.
 [[nodiscard]] Compute choose_compute(const TrainOptions& options, Job& job, const char* key = "train.device");
 
-/// Throws Error(kEnvironment) if the device does not support a type that `options` use.
-void require_precision(const Compute& compute, const PrecisionOptions& options);
+/// Throws Error(kEnvironment) if the device does not support a type of `precision` or of the `overrides` of
+/// modules.
+void require_precision(const Compute& compute, const Precision& precision,
+                       const PatternMap<FloatType>& overrides);
 
 /// Collectives of tensors on the rank's device. Null on the CPU. NCCL if no GPU is shared; else data is
 /// staged through host memory, because NCCL refuses two ranks on one GPU. Collective over the job.

@@ -57,10 +57,10 @@ nlohmann::json to_json(const MeasuredStep& step, bool on_host) {
 
 }  // namespace
 
-ForecastCheck::ForecastCheck(const Recipe& recipe, const JobInfo& info, const Compute& compute)
+ForecastCheck::ForecastCheck(const TrainOptions& train, const JobInfo& info, const Compute& compute)
     : job_{.ranks = info.size, .ranks_per_node = info.local_size}, gpu_(compute.accelerator != nullptr) {
   if (gpu_) device_ = profile_of(compute.accelerator->device_name(compute.device.index()));
-  if (recipe.train.threads_per_rank == 0) overrides_ = str("train.threads_per_rank=", at::get_num_threads());
+  if (train.threads_per_rank == 0) overrides_ = str("train.threads_per_rank=", at::get_num_threads());
 }
 
 void ForecastCheck::measured(const MeasuredStep& step) {

@@ -10,8 +10,8 @@
 
 #include "app/engine/accelerator.h"
 #include "forecast/rehearsed.h"
-#include "recipe/recipe.h"
 #include "train/loop_parts.h"
+#include "train/options.h"
 #include "train/save/checkpointer.h"
 
 namespace echelon::app {
@@ -23,7 +23,7 @@ namespace echelon::app {
 /// run. Thread-safe.
 class ForecastCheck {
  public:
-  ForecastCheck(const Recipe& recipe, const JobInfo& info, const Compute& compute);
+  ForecastCheck(const TrainOptions& train, const JobInfo& info, const Compute& compute);
 
   /// Returns a function that receives the measurements and writes into the run folder, whose recipe.yaml
   /// exists when it is called. This object must outlive the function.

@@ -25,11 +25,12 @@ bool is_explained_by_its_line(const Error& error) {
 
 }  // namespace
 
-std::unique_ptr<LifeWatch> watch_peers(const Recipe& recipe, Job& job, RankLife& life) {
-  if (job.info().size == 1 || recipe.cluster.heartbeat_timeout_s == 0) return nullptr;
+std::unique_ptr<LifeWatch> watch_peers(const ClusterOptions& cluster, const std::filesystem::path& run_dir,
+                                       Job& job, RankLife& life) {
+  if (job.info().size == 1 || cluster.heartbeat_timeout_s == 0) return nullptr;
   return std::make_unique<LifeWatch>(
-      LifeWatch::Options{.cluster = recipe.cluster,
-                         .logs = std::filesystem::path(recipe.run.dir) / "logs",
+      LifeWatch::Options{.cluster = cluster,
+                         .logs = run_dir / "logs",
                          .on_verdict =
                              [&shared = life.shared_ledger](double since_s) {
                                Ledger* ledger = shared;

@@ -7,7 +7,6 @@
 #include "app/engine/forecast_check.h"
 #include "bootstrap/job.h"
 #include "liveness/life_watch.h"
-#include "recipe/recipe.h"
 #include "run/agreed_stop.h"
 #include "run/deadline.h"
 #include "run/ledger.h"
@@ -38,7 +37,9 @@ struct RankLife {
 };
 
 /// Starts heartbeats between the ranks. Null for a single rank or if heartbeats are off. Collective.
-[[nodiscard]] std::unique_ptr<LifeWatch> watch_peers(const Recipe& recipe, Job& job, RankLife& life);
+[[nodiscard]] std::unique_ptr<LifeWatch> watch_peers(const ClusterOptions& cluster,
+                                                     const std::filesystem::path& run_dir, Job& job,
+                                                     RankLife& life);
 /// Rank 0 only. Opens the account of the run's time, in the run folder.
 void open_ledger(const Job& job, RankLife& life);
 /// The start has become part of the run: its log, its time and its nodes are written into the run folder.

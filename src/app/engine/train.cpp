@@ -8,12 +8,12 @@
 #include "app/engine/checkpoint_review.h"
 #include "app/engine/consolidate_run.h"
 #include "app/engine/cpu_rate.h"
-#include "app/engine/describe_run.h"
 #include "app/engine/engine.h"
 #include "app/engine/forecast_check.h"
 #include "app/engine/last_words.h"
 #include "app/engine/rank_error.h"
 #include "app/engine/rank_life.h"
+#include "app/engine/run_plan.h"
 #include "app/engine/threads.h"
 #include "app/report_error.h"
 #include "base/checksum/crc32c.h"
@@ -65,17 +65,17 @@ TrainOptions in_steps(const Recipe& recipe, const Loader& data) {
   return resolved.train;
 }
 
-LoopOptions loop_options(const Recipe& r, const TrainOptions& train, const Compute& compute,
-                         const TextOptions& text, const std::shared_ptr<Activity>& activity) {
+LoopOptions loop_options(const Recipe& r, const TrainOptions& train, const RunPlan& plan,
+                         const Compute& compute, const TextOptions& text) {
   LoopOptions options{.train = train,
                       .optim = r.optim,
                       .schedule = r.schedule,
                       .metrics = r.metrics,
                       .data = r.data,
-                      .seed = static_cast<std::uint64_t>(r.run.seed),
+                      .seed = plan.seed,
                       .adapters = r.lora.rank > 0,
                       .text = text,
-                      .activity = activity};
+                      .activity = plan.engine.activity};
   if (compute.accelerator) {
     options.peak_flops = compute.accelerator->peak_flops(compute.device.index());
     options.peak_device_bytes = [compute] { return compute.accelerator->peak_bytes(compute.device.index()); };
@@ -100,13 +100,13 @@ double bootstrap_timeout_s(const ClusterOptions& cluster) {
 /// Opens the run folder and this rank's log in it. Collective. Rank 0 goes first, because it creates the
 /// folder. What an earlier command has recorded there is left alone until this start trains; a job that
 /// starts its run again records all of it.
-void open_run_folder(const Recipe& recipe, Communicator& comm, const std::string& host, RankLife& life) {
+void open_run_folder(const RunOptions& run, Communicator& comm, const std::string& host, RankLife& life) {
   const bool lead = comm.rank() == 0;
   const bool again = restarts_in_place() || seconds_in_environment("SLURM_RESTART_COUNT").value_or(0) >= 1;
   const auto open = [&] {
     life.folder = std::make_unique<RunFolder>(
-        recipe.run.dir, lead,
-        RunFolderRules{.allow_foreign = recipe.run.allow_foreign_folder, .after_loss = restarts_in_place()});
+        run.dir, lead,
+        RunFolderRules{.allow_foreign = run.allow_foreign_folder, .after_loss = restarts_in_place()});
     life.held = life.folder->has_record() && !again;
   };
   agree(comm, "run folder", [&] {
@@ -121,8 +121,8 @@ void open_run_folder(const Recipe& recipe, Communicator& comm, const std::string
 
 /// Restores the run's newest checkpoint, and returns where it was. A new run gets initial weights, and loads
 /// those of checkpoint.init_from, if any. Collective.
-Restored bring_in(const Recipe& recipe, const RunFolder& folder, Communicator& comm, TrainState& state,
-                  CheckpointReview& review, RunMemory* memory) {
+Restored bring_in(const Recipe& recipe, std::uint64_t seed, const RunFolder& folder, Communicator& comm,
+                  TrainState& state, CheckpointReview& review, RunMemory* memory) {
   const bool lead = comm.rank() == 0;
   const std::string& base = recipe.model.from.empty() ? recipe.checkpoint.init_from : recipe.model.from;
   const auto inspect = [&review](const checkpoint::Reader& reader) { return review.inspect(reader); };
@@ -135,7 +135,7 @@ Restored bring_in(const Recipe& recipe, const RunFolder& folder, Communicator& c
     return std::move(*restored);
   }
   // Not before: a checkpoint would overwrite them.
-  state.model.initialize(static_cast<std::uint64_t>(recipe.run.seed));
+  state.model.initialize(seed);
   if (state.ema != nullptr) state.ema->restart();
   if (lead && recipe.lora.rank > 0 && base.empty())
     log::warn("neither model.from nor checkpoint.init_from is set: the adapters' base is random");
@@ -167,17 +167,19 @@ struct Inputs {
 };
 
 /// Collective: if one rank cannot open an input, all ranks throw.
-Inputs open_inputs(const Recipe& recipe, const Model& model, Communicator& comm) {
+Inputs open_inputs(const Recipe& recipe, std::uint64_t seed, const Model& model, Communicator& comm) {
   Inputs inputs;
-  if (comm.rank() == 0) log::note("starting: opening the data");
+  const bool lead = comm.rank() == 0;
+  if (lead) log::note("starting: opening the data");
   agree(comm, "data", [&] {
     const ModelInput input = input_of(recipe.model);
-    const auto seed = static_cast<std::uint64_t>(recipe.run.seed);
     inputs.data = make_loader(recipe.data, input, seed);
     inputs.validation = make_validation_sources(recipe.data, input, seed);
-    inputs.text = validation_text(recipe);
-    inputs.evaluation = evaluation_of(recipe);
-    if (comm.rank() == 0) inputs.files = attachments_of(recipe, model);
+    const bool generates = recipe.data.validation.generate > 0 || !recipe.evaluation.tasks.empty();
+    const RunTexts texts = lead || generates ? run_texts(recipe) : RunTexts{};
+    inputs.text = validation_text(recipe.data, texts);
+    inputs.evaluation = evaluation_of(recipe, texts);
+    if (lead) inputs.files = attachments_of(recipe, model, texts);
   });
   return inputs;
 }
@@ -190,18 +192,16 @@ struct Trainee {
 };
 
 /// Collective: an error, such as a pattern that matches nothing, is thrown on all ranks and reported once.
-Trainee make_trainee(const Recipe& recipe, const Job& job, const Compute& compute,
-                     std::unique_ptr<Model> model, Communicator& comm, Communicator& between_devices,
-                     const std::shared_ptr<Activity>& activity) {
+Trainee make_trainee(const OptimOptions& optim, const RunPlan& plan, at::Device device,
+                     std::unique_ptr<Model> model, Communicator& comm, Communicator& between_devices) {
   Trainee made;
   agree(comm, "model and optimizer", [&] {
-    EngineOptions options = engine_options(recipe, job.info().local_size, activity);
+    EngineOptions options = plan.engine;
     options.initialize = false;  // bring_in() does
-    made.model =
-        std::make_unique<ShardedModel>(with_frozen(std::move(model), recipe.optim), between_devices, options,
-                                       static_cast<std::uint64_t>(recipe.run.seed), compute.device);
-    made.optim = make_optimizer(recipe.optim, *made.model);
-    made.ema = make_ema(recipe.optim, *made.model);
+    made.model = std::make_unique<ShardedModel>(with_frozen(std::move(model), optim), between_devices,
+                                                options, plan.seed, device);
+    made.optim = make_optimizer(optim, *made.model);
+    made.ema = make_ema(optim, *made.model);
   });
   return made;
 }
@@ -252,7 +252,7 @@ void train_on(const Recipe& recipe, LoopOptions options, TrainState& state, Chec
   begin_record(life);
   if (state.model.device().is_cpu()) {  // a GPU states its own
     options.peak_flops =
-        cpu_product_rate(resolve(recipe.precision).param, life.folder->root() / "logs/cpu_rates.json", comm);
+        cpu_product_rate(state.model.precision().param, life.folder->root() / "logs/cpu_rates.json", comm);
   }
   AgreedStop stop(life.signal, comm, [&life] { return life.deadline.reason_to_stop({}); });
   life.start.done("prepare");
@@ -287,43 +287,43 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   require_same_recipe(job, recipe);
   set_threads(recipe.train.threads_per_rank, job.info());
   const Compute compute = choose_compute(recipe.train, job);
-  require_precision(compute, recipe.precision);
-  limit_rounding(recipe.precision);
-  (void)attention_of(compute, recipe);  // refuse here, not in the first step
+  const RunPlan plan = plan_run(recipe, compute, job.info().local_size, life.watch.activity);
   profile::require_cpu_ranks(profiled, compute.accelerator != nullptr);
-  if (job.info().rank == 0) life.forecast = std::make_unique<ForecastCheck>(recipe, job.info(), compute);
+  if (job.info().rank == 0)
+    life.forecast = std::make_unique<ForecastCheck>(recipe.train, job.info(), compute);
   if (job.info().size > 1) tell(job.info().rank == 0, "connecting the ranks");
-  life.peers = watch_peers(recipe, job, life);  // a rank may also be lost while they connect
+  // A rank may also be lost while they connect.
+  life.peers = watch_peers(recipe.cluster, recipe.run.dir, job, life);
   const auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s), life.watch);
   life.start.done("connect");
   const bool lead = comm->rank() == 0;
-  open_run_folder(recipe, *comm, job.info().host, life);
+  open_run_folder(recipe.run, *comm, job.info().host, life);
   const RunFolder& folder = *life.folder;
   if (lead) open_ledger(job, life);
   life.start.done("folder");
   const std::int64_t resident_before = resident_bytes();
   AgreedStop stop(life.signal, *comm);
   if (stops_after("opening the run folder", stop)) return kStopped;
-  auto model = build_model(recipe.model, resolve(recipe.precision).types(), compute.device, recipe.lora);
-  Inputs inputs = open_inputs(recipe, *model, *comm);
+  auto model = build_model(recipe.model, plan.precision.types(), compute.device, recipe.lora);
+  Inputs inputs = open_inputs(recipe, plan.seed, *model, *comm);
   life.start.done("data");
   if (stops_after("opening the data", stop)) return kStopped;
   // Weights and gradients use the device communicator; agreement between ranks uses MPI between hosts.
   const auto between_devices =
       device_communicator(compute, job, static_cast<double>(recipe.cluster.timeout_s), life.watch);
-  const Trainee trainee = make_trainee(recipe, job, compute, std::move(model), *comm,
-                                       between_devices ? *between_devices : *comm, life.watch.activity);
+  const Trainee trainee = make_trainee(recipe.optim, plan, compute.device, std::move(model), *comm,
+                                       between_devices ? *between_devices : *comm);
   TrainState state{
       .model = *trainee.model, .optim = *trainee.optim, .data = *inputs.data, .ema = trainee.ema.get()};
   state.loss_scale = LossScale(recipe.precision, trainee.model->needs_loss_scale());
   const LastWords last_words(state, *comm);
-  if (lead) describe_run(job, compute, *trainee.model, *inputs.data, recipe, resident_before);
+  if (lead) describe_run(job, compute, *trainee.model, *inputs.data, recipe, plan, resident_before);
   if (stops_after("building the model", stop)) return kStopped;
   life.start.done("model");
   tell(lead, "looking for a checkpoint to resume from");
   CheckpointReview review(recipe, folder, std::move(inputs.files), state.base);
   const std::unique_ptr<RunMemory> memory = open_memory(recipe.checkpoint, folder, job.info(), *comm);
-  const Restored restored = bring_in(recipe, folder, *comm, state, review, memory.get());
+  const Restored restored = bring_in(recipe, plan.seed, folder, *comm, state, review, memory.get());
   life.start.done("load");
   note_resumption(*life.ledger, state.step);
   settle_reference(inputs.loaders(), state, recipe.train, *comm, stop, review.reference());
@@ -334,7 +334,7 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   if (state.step >= train.steps && !restored.memory.empty()) commit_now(checkpointer, state);
   if (is_complete(state, train.steps, life, lead, !review.changes().empty(), memory.get())) return 0;
   if (lead) review.tell_jump_of_rate(state.step, train.steps, *inputs.data);
-  LoopOptions options = loop_options(recipe, train, compute, inputs.text, life.watch.activity);
+  LoopOptions options = loop_options(recipe, train, plan, compute, inputs.text);
   options.profile = profile::ahead(profiled, state.step, train.steps, lead);
   if (life.forecast) options.on_measured = life.forecast->listen(folder.root());
   auto saves = begin_memory_saves(memory.get(), recipe.checkpoint, review.files(), state);

@@ -1,7 +1,7 @@
 #include "app/engine/plan/stage.h"
 
-#include "app/engine/describe_run.h"
 #include "app/engine/plan/full_samples.h"
+#include "app/engine/run_plan.h"
 #include "train/weights/outside_base.h"
 
 namespace echelon::app {

@@ -1,4 +1,4 @@
-#include "app/engine/describe_run.h"
+#include "app/engine/run_plan.h"
 
 #include <ATen/Parallel.h>
 
@@ -26,13 +26,24 @@ std::string precisions(const Precision& p) {
              precision_name(p.master), " masters");
 }
 
+std::string attention_of(const Compute& compute, at::ScalarType type, const ModelOptions& model,
+                         std::int64_t seq_len) {
+  if (!compute.accelerator || !is_llama_family(model.kind)) return {};
+  return ops::attention_backend(compute.device, type,
+                                {seq_len, model.heads, model.kv_heads, head_size(model)});
+}
+
 }  // namespace
 
-std::string attention_of(const Compute& compute, const Recipe& recipe) {
-  if (!compute.accelerator || !is_llama_family(recipe.model.kind)) return {};
-  const ModelOptions& model = recipe.model;
-  return ops::attention_backend(compute.device, resolve(recipe.precision).param,
-                                {recipe.data.seq_len, model.heads, model.kv_heads, head_size(model)});
+RunPlan plan_run(const Recipe& recipe, const Compute& compute, int ranks_per_node,
+                 const std::shared_ptr<Activity>& activity) {
+  const Precision precision = resolve(recipe.precision);
+  require_precision(compute, precision, recipe.precision.overrides);
+  limit_rounding(recipe.precision);
+  return {.seed = static_cast<std::uint64_t>(recipe.run.seed),
+          .precision = precision,
+          .attention = attention_of(compute, precision.param, recipe.model, recipe.data.seq_len),
+          .engine = engine_options(recipe, ranks_per_node, activity)};
 }
 
 EngineOptions engine_options(const Recipe& recipe, int ranks_per_node,
@@ -46,7 +57,7 @@ EngineOptions engine_options(const Recipe& recipe, int ranks_per_node,
 }
 
 void describe_run(const Job& job, const Compute& compute, const ShardedModel& model, const Loader& data,
-                  const Recipe& recipe, std::int64_t resident_before) {
+                  const Recipe& recipe, const RunPlan& plan, std::int64_t resident_before) {
   const JobInfo& info = job.info();
   log::info(str("echelon ", ECHELON_VERSION, ": run ", recipe.run.name, ", ", info.size,
                 info.size == 1 ? " rank" : " ranks", " on ", info.num_nodes,
@@ -79,8 +90,7 @@ void describe_run(const Job& job, const Compute& compute, const ShardedModel& mo
     log::note(str("gradients are reduced once per ", passes, " micro-batches, which takes ",
                   human_bytes(static_cast<std::uint64_t>(with_gradient) * 4), " per rank for their sums"));
   }
-  if (const std::string attention = attention_of(compute, recipe); !attention.empty())
-    log::note("attention: " + attention);
+  if (!plan.attention.empty()) log::note("attention: " + plan.attention);
   log::note(str("memory of the process before the model: ",
                 human_bytes(static_cast<std::uint64_t>(resident_before))));
   const SampleSize size = data.sample_size();
