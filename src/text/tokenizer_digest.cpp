@@ -6,7 +6,6 @@
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/files/fs.h"
-#include "base/foreign_json.h"
 #include "base/str.h"
 #include "text/sentencepiece/sentencepiece_json.h"
 
@@ -24,14 +23,9 @@ bool is_model_name(const std::filesystem::path& path) {
 
 constexpr std::uint64_t kLargestModel = std::uint64_t{256} << 20;
 
-/// Whether a tokenizer.json says less than the sentencepiece model beside it: unigram pieces are read from
-/// the latter alone, and a run that trained with the model made the json from it.
-bool says_less(const std::filesystem::path& json, const std::filesystem::path& model) {
+/// Whether a run that trained with the sentencepiece model made the tokenizer.json beside it.
+bool is_made_from(const std::filesystem::path& model, const std::filesystem::path& json) {
   const std::string text = fs::read_file(json, kLargestModel, Code::kData);
-  const ForeignJson read = read_foreign_json(text, {.bytes = kLargestModel, .unique_keys = false});
-  const auto part = read.value.find("model");
-  if (part != read.value.end() && part->is_object() && part->value("type", nlohmann::json()) == "Unigram")
-    return true;
   try {
     const std::string pieces = fs::read_file(model, kLargestModel, Code::kData);
     return text == data::tokenizer_json_of(pieces, false) || text == data::tokenizer_json_of(pieces, true);
@@ -62,7 +56,7 @@ std::filesystem::path find_tokenizer(const std::filesystem::path& folder) {
   }
   const std::filesystem::path json = folder / "tokenizer.json";
   if (!std::filesystem::exists(json, ignored)) return model;
-  return model.empty() || !says_less(json, model) ? json : model;
+  return model.empty() || !is_made_from(model, json) ? json : model;
 }
 
 std::filesystem::path tokenizer_file(const std::filesystem::path& path) {

@@ -19,8 +19,8 @@ namespace echelon {
 [[nodiscard]] std::string tokenizer_file_name(std::string_view model_bytes);
 
 /// The tokenizer in `folder`, empty when it holds none: tokenizer.json, from which transformers reads too,
-/// else tokenizer.model, else spiece.model. These two come first where tokenizer.json is of unigram pieces or
-/// was made from the model by a run. Throws Error(kData): a file that cannot be read.
+/// else tokenizer.model, else spiece.model. These two come first where a run made tokenizer.json from the
+/// model. Throws Error(kData): a file that cannot be read.
 [[nodiscard]] std::filesystem::path find_tokenizer(const std::filesystem::path& folder);
 
 /// `path` itself, or of a folder the tokenizer in it. Throws Error(kData) for a folder without one and for

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "support/sentencepiece_model.h"
 #include "support/tokenizer_json.h"
+#include "text/base64.h"
 #include "text/bpe/bpe_tokenizer.h"
 
 namespace {
@@ -54,8 +56,21 @@ std::vector<std::string> fuzz_seeds() {
   words["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "first"}};
   words["decoder"] = words["pre_tokenizer"];
   words["model"]["fuse_unk"] = false;
-  return {small().dump(), llama.dump(), normalized.dump(), echelon::testing::characters_document().dump(),
-          words.dump()};
+  Json pieces = echelon::testing::unigram_document();
+  const std::string table =
+      echelon::testing::normalizer_table({{"h", "t"}, {"\xEF\xAC\x81", "fi"}, {"\r", ""}});
+  pieces["normalizer"] = {
+      {"type", "Sequence"},
+      {"normalizers",
+       {{{"type", "Nmt"}},
+        {{"type", "Strip"}, {"strip_left", true}, {"strip_right", true}},
+        {{"type", "StripAccents"}},
+        pieces["normalizer"],
+        {{"type", "Precompiled"}, {"precompiled_charsmap", echelon::data::to_base64(table)}}}}};
+  return {small().dump(),    llama.dump(),
+          normalized.dump(), echelon::testing::characters_document().dump(),
+          words.dump(),      echelon::testing::unigram_document().dump(),
+          pieces.dump()};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

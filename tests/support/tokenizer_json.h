@@ -77,6 +77,34 @@ inline nlohmann::ordered_json characters_document() {
   return document;
 }
 
+/// A tokenizer.json with unigram pieces as T5 has it: [PAD], [BOT], [EOT], <unk>, some letters, "▁h", "he"
+/// and the bytes of "é".
+inline nlohmann::ordered_json unigram_document() {
+  nlohmann::ordered_json document = byte_level_document();
+  nlohmann::ordered_json vocab = nlohmann::ordered_json::array();
+  const auto add = [&](const char* piece, double score) {
+    vocab.push_back(nlohmann::ordered_json::array({piece, score}));
+  };
+  for (const char* piece : {"[PAD]", "[BOT]", "[EOT]", "<unk>"}) add(piece, 0);
+  add("▁", -2);
+  add("h", -3);
+  add("e", -3.5);
+  add("t", -4);
+  add("▁h", -4.5);
+  add("he", -5);
+  add("<0xC3>", -20);
+  add("<0xA9>", -20);
+  document["model"] = {
+      {"type", "Unigram"}, {"unk_id", 3}, {"vocab", std::move(vocab)}, {"byte_fallback", true}};
+  const nlohmann::ordered_json words{
+      {"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "always"}, {"split", true}};
+  document["normalizer"] = {{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", " "}};
+  document["pre_tokenizer"] = {{"type", "Sequence"},
+                               {"pretokenizers", {{{"type", "WhitespaceSplit"}}, words}}};
+  document["decoder"] = words;
+  return document;
+}
+
 inline std::string byte_level_json() {
   return byte_level_document().dump();
 }

@@ -22,10 +22,11 @@ constexpr std::string_view kByteLevelPattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 std::vector<AddedToken> added_tokens(const TokenizerJson& json, bool normalized) {
+  const TextNormalizer normalizer(json.normalizers);
   std::vector<AddedToken> chosen;
   for (AddedToken token : json.added_tokens) {
     if (token.normalized != normalized) continue;
-    if (normalized) token.content = normalize(token.content, json.normalizers);
+    if (normalized) token.content = normalizer.normalize(token.content);
     if (!token.content.empty()) chosen.push_back(std::move(token));
   }
   return chosen;
@@ -40,11 +41,17 @@ std::vector<std::string> texts_by_id(const TokenizerJson& json) {
   const auto shown = [&](const std::string& token) {
     return json.byte_level ? bytes_of(token).value_or(token) : token;
   };
-  for (const auto& [token, id] : json.model.vocab) set(id, shown(token));
+  for (const auto& [token, id] : json.vocab) set(id, shown(token));
   for (const AddedToken& token : json.added_tokens) {
     set(token.id, token.special ? std::string() : shown(token.content));
   }
   return all;
+}
+
+std::variant<BytePairs, UnigramPieces> pieces_of(const TokenizerJson& json, std::string_view name) {
+  if (const auto* model = std::get_if<UnigramModel>(&json.model)) return UnigramPieces(json.vocab, *model);
+  const auto letters = json.byte_level ? BytePairs::Letters::kBytes : BytePairs::Letters::kCharacters;
+  return BytePairs(json.vocab, std::get<BytePairModel>(json.model), letters, name);
 }
 
 std::string with_signs(std::string_view text, const MetaspaceStep& step, bool is_first) {
@@ -59,7 +66,8 @@ std::string with_signs(std::string_view text, const MetaspaceStep& step, bool is
 
 class BpeEncoder final : public TextEncoder {
  public:
-  explicit BpeEncoder(const BpeTokenizer& tokenizer) : tokenizer_(tokenizer) {
+  explicit BpeEncoder(const BpeTokenizer& tokenizer)
+      : tokenizer_(tokenizer), normalizer_(tokenizer.normalizers_) {
     for (const auto& split : tokenizer.splits_) matchers_.emplace_back(split.pattern);
   }
 
@@ -73,13 +81,12 @@ class BpeEncoder final : public TextEncoder {
   void encode_valid(std::string_view text) {
     const auto on_token = [this](std::int32_t id) { ids_->push_back(id); };
     const auto on_text = [&](std::string_view part) {
-      bool is_first = part.data() == text.data();
+      const bool is_first = part.data() == text.data();
       std::string normal;
-      if (!tokenizer_.normalizers_.empty()) part = normal = normalize(part, tokenizer_.normalizers_);
+      if (!tokenizer_.normalizers_.empty()) part = normal = normalizer_.normalize(part);
       const auto on_normal_text = [&](std::string_view words) {
-        is_first = is_first && words.data() == part.data();
-        if (!tokenizer_.metaspace_) return split(words, 0);
-        split(with_signs(words, *tokenizer_.metaspace_, is_first), 0);
+        begin_ = is_first ? part.data() : nullptr;
+        split(words, 0);
       };
       tokenizer_.normalized_tokens_.split(part, on_normal_text, on_token);
     };
@@ -88,9 +95,10 @@ class BpeEncoder final : public TextEncoder {
 
   /// Sends `text` through the splits from number `step` on.
   void split(std::string_view text, std::size_t step) {
-    if (step == tokenizer_.byte_level_at_ && tokenizer_.add_prefix_space_ && !text.starts_with(' ')) {
-      return split_by(str(" ", text), step);
-    }
+    if (step != tokenizer_.prefix_at_) return split_by(text, step);
+    if (tokenizer_.metaspace_)
+      return split_by(with_signs(text, *tokenizer_.metaspace_, text.data() == begin_), step);
+    if (tokenizer_.add_prefix_space_ && !text.starts_with(' ')) return split_by(str(" ", text), step);
     split_by(text, step);
   }
 
@@ -104,25 +112,33 @@ class BpeEncoder final : public TextEncoder {
   void add_word(std::string_view word) {
     if (copy_known(word)) return;
     const std::size_t before = ids_->size();
-    if (const std::int32_t id = tokenizer_.pairs_.whole_word(word); id >= 0) {
-      ids_->push_back(id);
-    } else if (word.size() <= WordCache::kLongestWord) {
-      tokenizer_.pairs_.encode(word, scratch_, *ids_);
+    if (const auto* pairs = std::get_if<BytePairs>(&tokenizer_.pieces_)) {
+      add_merged(*pairs, word);
     } else {
-      return add_parts(word);
+      std::get<UnigramPieces>(tokenizer_.pieces_).encode(word, search_, *ids_);
     }
     words_.add(word, std::span(*ids_).subspan(before));
   }
 
+  void add_merged(const BytePairs& pairs, std::string_view word) {
+    if (const std::int32_t id = pairs.whole_word(word); id >= 0) {
+      ids_->push_back(id);
+    } else if (word.size() <= WordCache::kLongestWord) {
+      pairs.encode(word, scratch_, *ids_);
+    } else {
+      add_parts(pairs, word);
+    }
+  }
+
   /// Without a regular expression a word is the whole text, which does not repeat; but its parts do.
-  void add_parts(std::string_view word) {
+  void add_parts(const BytePairs& pairs, std::string_view word) {
     for (std::size_t begin = 0; begin < word.size();) {
-      const std::size_t end = tokenizer_.pairs_.part_end(word, begin);
+      const std::size_t end = pairs.part_end(word, begin);
       const std::string_view part = word.substr(begin, end - begin);
       begin = end;
       if (parts_known(part)) continue;
       const std::size_t before = ids_->size();
-      tokenizer_.pairs_.encode(part, scratch_, *ids_);
+      pairs.encode(part, scratch_, *ids_);
       parts_.add(part, std::span(*ids_).subspan(before));
     }
   }
@@ -136,10 +152,13 @@ class BpeEncoder final : public TextEncoder {
 
   const BpeTokenizer& tokenizer_;
   std::vector<SplitPattern::Matcher> matchers_;
+  TextNormalizer normalizer_;
   BytePairs::Scratch scratch_;
+  UnigramPieces::Scratch search_;
   WordCache words_;
   WordCache parts_;  // separate caches: a whole word may have an id that the same text as a part does not
   std::vector<std::int32_t>* ids_ = nullptr;
+  const char* begin_ = nullptr;  // where the text begins that is being split, if it is the whole text's start
 };
 
 BpeTokenizer::BpeTokenizer(std::string_view json, std::string_view name)
@@ -149,12 +168,11 @@ BpeTokenizer::BpeTokenizer(const TokenizerJson& json, std::string_view name, std
     : raw_tokens_(added_tokens(json, false)),
       normalized_tokens_(added_tokens(json, true)),
       normalizers_(json.normalizers),
-      byte_level_at_(json.splits.size()),
+      prefix_at_(json.splits.size()),
       add_prefix_space_(json.byte_level && json.byte_level->add_prefix_space),
       metaspace_(json.metaspace),
       decoders_(json.decoders),
-      pairs_(json.model, json.byte_level ? BytePairs::Letters::kBytes : BytePairs::Letters::kCharacters,
-             name),
+      pieces_(pieces_of(json, name)),
       bos_id_(json.bos_id),
       eos_id_(json.eos_id),
       digest_(digest),

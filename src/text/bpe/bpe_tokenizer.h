@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "text/bpe/added_token_finder.h"
@@ -12,15 +13,16 @@
 #include "text/bpe/split_pattern.h"
 #include "text/bpe/tokenizer_json.h"
 #include "text/tokenizer.h"
+#include "text/unigram/unigram_pieces.h"
 
 namespace echelon::data {
 
-/// A tokenizer.json of Hugging Face's `tokenizers`, BPE of bytes or of characters; gives the ids that package
-/// gives.
+/// A tokenizer.json of Hugging Face's `tokenizers`, BPE of bytes or of characters or unigram pieces; gives
+/// the ids that package gives.
 ///
 /// A text goes through these stages: added tokens are cut out; the rest is normalized; added tokens that are
 /// looked for in normalized text are cut out; the rest is split into words by the pre-tokenizers; each word's
-/// bytes or characters are merged.
+/// bytes or characters are merged, or it is cut into pieces.
 class BpeTokenizer final : public Tokenizer {
  public:
   /// Throws Error(kData): see TokenizerJson::parse, SplitPattern and BytePairs.
@@ -48,11 +50,11 @@ class BpeTokenizer final : public Tokenizer {
   AddedTokenFinder normalized_tokens_;
   std::vector<NormalizerStep> normalizers_;
   std::vector<Split> splits_;  ///< ByteLevel's own regular expression included
-  std::size_t byte_level_at_;  ///< the split in front of which ByteLevel begins; splits_.size(): it has none
+  std::size_t prefix_at_;      ///< the split in front of which ByteLevel or Metaspace begins
   bool add_prefix_space_;
   std::optional<MetaspaceStep> metaspace_;
   std::vector<DecoderStep> decoders_;
-  BytePairs pairs_;
+  std::variant<BytePairs, UnigramPieces> pieces_;
   std::int32_t bos_id_;
   std::int32_t eos_id_;
   std::uint64_t digest_;

@@ -3,8 +3,6 @@
 #include <unicode/utf8.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
 #include "base/error.h"
 #include "base/foreign_text.h"
@@ -38,13 +36,16 @@ std::uint32_t code_of(std::string_view character) {
 
 }  // namespace
 
-BytePairs::BytePairs(const BytePairModel& model, Letters letters, std::string_view name)
+BytePairs::BytePairs(const Vocabulary& vocab, const BytePairModel& model, Letters letters,
+                     std::string_view name)
     : letters_(letters), fuse_unk_(model.fuse_unk), joined_(kJoinedPlaces) {
-  if (!model.unk_token.empty()) unk_id_ = model.vocab.at(model.unk_token);
-  read_letters(model);
-  read_merges(model, name);
+  if (!model.unk_token.empty()) unk_id_ = vocab.at(model.unk_token);
+  read_letters(vocab);
+  fallback_ids_.fill(-1);
+  if (model.byte_fallback) fallback_ids_ = ids_of_bytes(vocab);
+  read_merges(vocab, model, name);
   if (!model.ignore_merges) return;
-  for (const auto& [token, id] : model.vocab) {
+  for (const auto& [token, id] : vocab) {
     if (letters_ == Letters::kCharacters) {
       words_.emplace(token, id);
     } else if (auto bytes = bytes_of(token)) {
@@ -53,25 +54,18 @@ BytePairs::BytePairs(const BytePairModel& model, Letters letters, std::string_vi
   }
 }
 
-void BytePairs::read_letters(const BytePairModel& model) {
+void BytePairs::read_letters(const Vocabulary& vocab) {
   const auto set = [&](std::uint32_t code, std::int32_t id) {
     if (code >= letter_ids_.size()) letter_ids_.resize(code + std::size_t{1}, -1);
     letter_ids_[code] = id;
   };
-  for (const auto& [token, id] : model.vocab) {
+  for (const auto& [token, id] : vocab) {
     if (token.empty() || utf8_length(std::string_view(token).substr(0, 4)) != token.size()) continue;
     if (letters_ == Letters::kCharacters) {
       set(code_of(token), id);
     } else if (const auto byte = bytes_of(token)) {
       set(static_cast<unsigned char>(byte->front()), id);
     }
-  }
-  fallback_ids_.fill(-1);
-  for (unsigned byte = 0; byte < 256 && model.byte_fallback; ++byte) {
-    std::array<char, 8> name{};
-    std::snprintf(name.data(), name.size(), "<0x%02X>", byte);
-    const auto found = model.vocab.find(name.data());
-    if (found != model.vocab.end()) fallback_ids_[byte] = found->second;
   }
 }
 
@@ -96,13 +90,13 @@ bool BytePairs::add_fallback(std::string_view letter, Scratch& scratch) const {
   return true;
 }
 
-void BytePairs::read_merges(const BytePairModel& model, std::string_view name) {
+void BytePairs::read_merges(const Vocabulary& vocab, const BytePairModel& model, std::string_view name) {
   std::size_t slots = 4;
   while (slots < model.merges.size() * 2) slots *= 2;
   merges_.resize(slots);
   const auto id_of = [&](const std::string& token, std::size_t rank) {
-    const auto found = model.vocab.find(token);
-    if (found != model.vocab.end()) return found->second;
+    const auto found = vocab.find(token);
+    if (found != vocab.end()) return found->second;
     throw Error(Code::kData, str("tokenizer '", name, "': model.merges[", rank, "] needs the token '",
                                  printable(token), "', which model.vocab does not hold"));
   };

@@ -18,7 +18,7 @@ class BytePairs {
   enum class Letters { kBytes, kCharacters };
 
   /// Throws Error(kData): a merge of tokens that the vocabulary does not hold. `name` is for messages.
-  BytePairs(const BytePairModel& model, Letters letters, std::string_view name);
+  BytePairs(const Vocabulary& vocab, const BytePairModel& model, Letters letters, std::string_view name);
 
   /// Working memory of encode(); one per thread.
   class Scratch {
@@ -57,8 +57,8 @@ class BytePairs {
     std::uint32_t code = 0;  // the byte, or the character's code point
     std::size_t size = 1;    // bytes
   };
-  void read_letters(const BytePairModel& model);
-  void read_merges(const BytePairModel& model, std::string_view name);
+  void read_letters(const Vocabulary& vocab);
+  void read_merges(const Vocabulary& vocab, const BytePairModel& model, std::string_view name);
   void note_joined(std::string_view token);
   [[nodiscard]] Letter letter_at(std::string_view word, std::size_t at) const;
   [[nodiscard]] std::int32_t id_of(std::uint32_t letter) const;
@@ -69,8 +69,8 @@ class BytePairs {
   void consider(Scratch& scratch, std::int32_t left, std::int32_t right) const;
 
   Letters letters_;
-  std::vector<std::int32_t> letter_ids_;        // by code; -1: not in the vocabulary
-  std::array<std::int32_t, 256> fallback_ids_;  // of "<0x00>" to "<0xFF>"; -1: not to be used
+  std::vector<std::int32_t> letter_ids_;          // by code; -1: not in the vocabulary
+  std::array<std::int32_t, 256> fallback_ids_{};  // of "<0x00>" to "<0xFF>"; -1: not to be used
   std::int32_t unk_id_ = -1;
   bool fuse_unk_ = false;
   std::vector<Merge> merges_;  // an open hash table, at most half in use

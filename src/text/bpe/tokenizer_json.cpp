@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <set>
 
@@ -31,11 +35,21 @@ std::pair<std::string, std::string> read_merge(const JsonField& merge) {
   return {text.substr(0, space), text.substr(space + 1)};
 }
 
-BytePairModel read_model(const JsonField& field) {
-  const auto type = field.find("type");  // older files have none
-  if (type && type->text() != "BPE") {
-    type->refuse("BPE; for a Unigram model name the sentencepiece model (spiece.model) that comes with it");
+/// An object of tokens and their ids.
+Vocabulary read_ids(const JsonField& field) {
+  if (!field.json().is_object() || field.json().empty() || field.json().size() > kMostTokens)
+    field.refuse(str("an object of 1 to ", kMostTokens, " tokens"));
+  Vocabulary vocab;
+  vocab.reserve(field.json().size());
+  for (const auto& [token, id] : field.json().items()) {
+    const JsonField entry(id, str(field.path(), "['", printable(token), "']"));
+    if (token.size() > kLongestToken) entry.refuse(str("a token of at most ", kLongestToken, " bytes"));
+    vocab.emplace(token, entry.integer(kLargestId));
   }
+  return vocab;
+}
+
+void read_byte_pairs(const JsonField& field, TokenizerJson& out) {
   for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (const auto affix = field.find(name); affix && !affix->text().empty()) affix->refuse("none");
   }
@@ -47,31 +61,79 @@ BytePairModel read_model(const JsonField& field) {
                       .fuse_unk = field.boolean("fuse_unk", false),
                       .byte_fallback = field.boolean("byte_fallback", false),
                       .ignore_merges = field.boolean("ignore_merges", false)};
-  const JsonField vocab = field.at("vocab");
-  if (!vocab.json().is_object() || vocab.json().empty() || vocab.json().size() > kMostTokens)
-    vocab.refuse(str("an object of 1 to ", kMostTokens, " tokens"));
-  model.vocab.reserve(vocab.json().size());
-  for (const auto& [token, id] : vocab.json().items()) {
-    const JsonField entry(id, str(vocab.path(), "['", printable(token), "']"));
-    if (token.size() > kLongestToken) entry.refuse(str("a token of at most ", kLongestToken, " bytes"));
-    model.vocab.emplace(token, entry.integer(kLargestId));
-  }
-  if (!model.unk_token.empty() && !model.vocab.contains(model.unk_token))
+  out.vocab = read_ids(field.at("vocab"));
+  if (!model.unk_token.empty() && !out.vocab.contains(model.unk_token))
     field.at("unk_token").refuse("a token of model.vocab");
   const auto merges = field.at("merges").items(kMostTokens);
   model.merges.reserve(merges.size());
   for (const JsonField& merge : merges) model.merges.push_back(read_merge(merge));
-  return model;
+  out.model = std::move(model);
+}
+
+/// The number that serde_json, with which `tokenizers` reads its files, makes of the digits of `number`. It
+/// rounds twice where they are more than 15, and pieces whose scores are nearly equal are chosen by that.
+double as_serde_reads(double number) {
+  constexpr int kLargestPower = 308;
+  std::array<char, 32> text{};
+  const auto written =
+      std::to_chars(text.data(), text.data() + text.size(), std::abs(number), std::chars_format::scientific);
+  std::uint64_t digits = 0;
+  int exponent = 0;
+  bool fraction = false;
+  const char* at = text.data();
+  for (; at != written.ptr && *at != 'e'; ++at) {
+    if (*at == '.') {
+      fraction = true;
+      continue;
+    }
+    digits = digits * 10 + static_cast<std::uint64_t>(*at - '0');
+    if (fraction) --exponent;
+  }
+  int power = 0;
+  std::from_chars(at + (at[1] == '+' ? 2 : 1), written.ptr, power);
+  exponent += power;
+  auto value = static_cast<double>(digits);
+  if (exponent < -kLargestPower) {
+    value /= 1e308;
+    exponent += kLargestPower;
+  }
+  const double scale = std::strtod(str("1e", std::abs(exponent)).c_str(), nullptr);
+  value = exponent < 0 ? value / scale : value * scale;
+  return number < 0 ? -value : value;
+}
+
+/// A list of tokens with their scores; the place is the id.
+void read_unigram(const JsonField& field, TokenizerJson& out) {
+  UnigramModel model{.byte_fallback = field.boolean("byte_fallback", false)};
+  const auto vocab = field.at("vocab").items(kMostTokens);
+  if (vocab.empty()) field.at("vocab").refuse(str("1 to ", kMostTokens, " tokens"));
+  out.vocab.reserve(vocab.size());
+  for (const JsonField& entry : vocab) {
+    const auto parts = entry.items(2);
+    if (parts.size() != 2 || !parts[1].json().is_number()) entry.refuse("a token and its score");
+    if (!out.vocab.emplace(token_text(parts[0]), static_cast<std::int32_t>(model.scores.size())).second)
+      parts[0].refuse("a token that is not listed twice");
+    model.scores.push_back(as_serde_reads(parts[1].json().get<double>()));
+  }
+  model.unk_id = field.at("unk_id").integer(static_cast<std::int32_t>(vocab.size()) - 1);
+  out.model = std::move(model);
+}
+
+void read_model(const JsonField& field, TokenizerJson& out) {
+  const auto type = field.find("type");  // older files have none
+  if (!type || type->text() == "BPE") return read_byte_pairs(field, out);
+  if (type->text() == "Unigram") return read_unigram(field, out);
+  type->refuse("BPE or Unigram");
 }
 
 /// `tokenizers` gives an added token its id in the vocabulary, else the next free id, and ignores the one
 /// in the file. If they differ, the file was edited by hand and its intent is unknown: refused.
-std::vector<AddedToken> read_added_tokens(const JsonField& root, const BytePairModel& model) {
+std::vector<AddedToken> read_added_tokens(const JsonField& root, const Vocabulary& vocab) {
   std::vector<AddedToken> all;
   const auto list = root.find("added_tokens");
   if (!list) return all;
   std::set<std::string> seen;
-  auto next = static_cast<std::int32_t>(model.vocab.size());
+  auto next = static_cast<std::int32_t>(vocab.size());
   for (const JsonField& field : list->items(kMostAddedTokens)) {
     AddedToken token{.content = token_text(field.at("content")),
                      .id = field.at("id").integer(kLargestId),
@@ -81,12 +143,12 @@ std::vector<AddedToken> read_added_tokens(const JsonField& root, const BytePairM
                      .normalized = field.boolean("normalized"),
                      .special = field.boolean("special")};
     if (!seen.insert(token.content).second) field.at("content").refuse("a token that is not listed twice");
-    const auto known = model.vocab.find(token.content);
-    const std::int32_t id = known != model.vocab.end() ? known->second : next;
+    const auto known = vocab.find(token.content);
+    const std::int32_t id = known != vocab.end() ? known->second : next;
     if (token.id != id) {
       field.at("id").refuse(str(id, ", which ",
-                                known != model.vocab.end() ? "model.vocab says" : "is the next free one",
-                                " for '", printable(token.content), "'"));
+                                known != vocab.end() ? "model.vocab says" : "is the next free one", " for '",
+                                printable(token.content), "'"));
     }
     next = std::max(next, id + 1);
     all.push_back(std::move(token));
@@ -104,7 +166,7 @@ void require_unique_ids(const JsonField& root, const TokenizerJson& json) {
     throw Error(Code::kData, str(root.path(), " gives the id ", id, " to '", printable(first), "' and to '",
                                  printable(second), "', expected an id of its own for each token"));
   };
-  for (const auto& [token, id] : json.model.vocab) add(token, id);
+  for (const auto& [token, id] : json.vocab) add(token, id);
   for (const AddedToken& token : json.added_tokens) add(token.content, token.id);
 }
 
@@ -194,16 +256,54 @@ void find_document_ends(const JsonField& root, TokenizerJson& out) {
   out.eos_id = silent || frame->after.empty() ? find_special(out.added_tokens, kEnds) : frame->after[0];
 }
 
+/// Whether the text behind the step can begin with what stood later in the text before it.
+bool loses_begin(const NormalizerStep& step, std::string_view sign) {
+  if (step.kind == Normalization::kNmt || step.kind == Normalization::kStripAccents || step.left) return true;
+  if (step.kind != Normalization::kReplace) return false;
+  // `tokenizers` takes the new text for one that begins at the second character, if more than one is
+  // replaced.
+  const auto begins = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80; };
+  const bool one = !step.regex && std::count_if(step.pattern.begin(), step.pattern.end(), begins) == 1;
+  const bool begins_word = step.content.starts_with(' ') || step.content.starts_with(sign);
+  return step.content.empty() || !(one || begins_word);
+}
+
+/// A Metaspace step of scheme "first" asks where in the text, as it was given, its part begins.
+void refuse_lost_begins(const JsonField& root, const TokenizerJson& json) {
+  if (!json.metaspace || json.metaspace->prepend != PrependScheme::kFirst) return;
+  for (const NormalizerStep& step : json.normalizers) {
+    if (loses_begin(step, json.metaspace->sign))
+      root.at("normalizer")
+          .refuse(
+              "none that drops characters, or replaces several at once, as the prepend_scheme of Metaspace "
+              "is \"first\"");
+  }
+}
+
 }  // namespace
+
+std::array<std::int32_t, 256> ids_of_bytes(const Vocabulary& vocab) {
+  std::array<std::int32_t, 256> ids{};
+  for (unsigned byte = 0; byte < ids.size(); ++byte) {
+    std::array<char, 8> name{};
+    std::snprintf(name.data(), name.size(), "<0x%02X>", byte);
+    const auto found = vocab.find(name.data());
+    ids.at(byte) = found == vocab.end() ? -1 : found->second;
+  }
+  return ids;
+}
 
 TokenizerJson TokenizerJson::parse(std::string_view bytes, std::string_view name) {
   const nlohmann::json json = parse_foreign_json(bytes, str("tokenizer '", name, "'"), Code::kData);
   const JsonField root(json, str("tokenizer '", name, "': field tokenizer.json"));
   TokenizerJson out;
-  out.model = read_model(root.at("model"));
+  read_model(root.at("model"), out);
   out.normalizers = read_normalizers(root);
   read_pre_tokenizers(root, out);
-  out.added_tokens = read_added_tokens(root, out.model);
+  if (out.byte_level && std::holds_alternative<UnigramModel>(out.model))
+    root.at("pre_tokenizer").refuse("no ByteLevel step with a Unigram model");
+  refuse_lost_begins(root, out);
+  out.added_tokens = read_added_tokens(root, out.vocab);
   require_unique_ids(root, out);
   find_document_ends(root, out);
   read_decoders(root, out);

@@ -1,11 +1,17 @@
 #pragma once
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
+
+#include "text/bpe/split_pattern.h"
+#include "text/sentencepiece/normalizer_table.h"
 
 namespace echelon::data {
 
@@ -20,12 +26,28 @@ struct AddedToken {
   bool special = false;      ///< decoding leaves it out
 };
 
-enum class Normalization { kNfc, kNfd, kNfkc, kNfkd, kLowercase, kPrepend, kReplace };
+enum class Normalization {
+  kNfc,
+  kNfd,
+  kNfkc,
+  kNfkd,
+  kNmt,
+  kLowercase,
+  kStrip,
+  kStripAccents,
+  kPrepend,
+  kReplace,
+  kPrecompiled
+};
 
 struct NormalizerStep {
   Normalization kind = Normalization::kNfc;
-  std::string pattern{};  ///< kReplace: the text to replace
-  std::string content{};  ///< kReplace: what comes in its place; kPrepend: what comes in front
+  std::string pattern{};                ///< kReplace: the text to replace,
+  std::optional<SplitPattern> regex{};  ///< or what matches this
+  std::string content{};                ///< kReplace: what comes in its place; kPrepend: what comes in front
+  bool left = false;                    ///< kStrip: white space at the start
+  bool right = false;                   ///< kStrip: white space at the end
+  std::shared_ptr<const NormalizerTable> table{};  ///< kPrecompiled
 };
 
 /// The treatment of the matches of a pattern that splits text; the names are those of tokenizer.json.
@@ -48,7 +70,7 @@ struct ByteLevelStep {
 
 enum class PrependScheme { kAlways, kFirst, kNever };
 
-/// The pre-tokenizer Metaspace, never beside others: spaces become `sign`, and one stands in front.
+/// The pre-tokenizer Metaspace, always the last one: spaces become `sign`, and one stands in front.
 struct MetaspaceStep {
   std::string sign;
   PrependScheme prepend = PrependScheme::kAlways;  ///< kFirst: only where the whole text begins
@@ -68,14 +90,25 @@ struct DecoderStep {
   bool drops_first = true;  ///< kMetaspace: a sign in the first token gives nothing, not a space
 };
 
+using Vocabulary = std::unordered_map<std::string, std::int32_t>;
+
+/// The ids of "<0x00>" to "<0xFF>"; -1: not in the vocabulary.
+[[nodiscard]] std::array<std::int32_t, 256> ids_of_bytes(const Vocabulary& vocab);
+
 /// model of type BPE.
 struct BytePairModel {
-  std::unordered_map<std::string, std::int32_t> vocab;
   std::vector<std::pair<std::string, std::string>> merges;  ///< by rank
   std::string unk_token;                                    ///< empty: none
   bool fuse_unk = false;
   bool byte_fallback = false;
   bool ignore_merges = false;
+};
+
+/// model of type Unigram.
+struct UnigramModel {
+  std::vector<double> scores;  ///< by id
+  std::int32_t unk_id = 0;
+  bool byte_fallback = false;
 };
 
 /// The content of a tokenizer.json, with every field known and checked. truncation, padding and offsets are
@@ -87,7 +120,8 @@ struct TokenizerJson {
   std::optional<ByteLevelStep> byte_level;
   std::optional<MetaspaceStep> metaspace;
   std::vector<DecoderStep> decoders;  ///< none with byte_level
-  BytePairModel model;
+  Vocabulary vocab;
+  std::variant<BytePairModel, UnigramModel> model;
   std::int32_t bos_id = -1;  ///< of the post-processor, else the added token with a usual name; -1: none
   std::int32_t eos_id = -1;
 

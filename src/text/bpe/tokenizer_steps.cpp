@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/foreign_text.h"
+#include "text/base64.h"
 
 namespace echelon::data {
 namespace {
@@ -75,6 +76,49 @@ MetaspaceStep read_metaspace(const JsonField& step) {
   return metaspace;
 }
 
+NormalizerStep read_replace(const JsonField& step) {
+  NormalizerStep replace{.kind = Normalization::kReplace, .content = read_content(step)};
+  if (const auto regex = step.at("pattern").find("Regex")) {
+    replace.regex = SplitPattern(token_text(*regex), regex->path());
+  } else {
+    replace.pattern = read_replaced(step);
+  }
+  return replace;
+}
+
+NormalizerStep read_precompiled(const JsonField& step) {
+  const JsonField field = step.at("precompiled_charsmap");
+  const auto table = from_base64(field.text());
+  const std::string problem = table ? normalizer_table_problem(*table) : "it is not base64";
+  if (!problem.empty())
+    throw Error(Code::kData, str(field.path(), " is no table of sentencepiece: ", problem));
+  return {.kind = Normalization::kPrecompiled, .table = std::make_shared<NormalizerTable>(*table)};
+}
+
+NormalizerStep read_normalizer(const JsonField& step) {
+  constexpr std::array<std::pair<std::string_view, Normalization>, 7> kPlain{
+      {{"NFC", Normalization::kNfc},
+       {"NFD", Normalization::kNfd},
+       {"NFKC", Normalization::kNfkc},
+       {"NFKD", Normalization::kNfkd},
+       {"Nmt", Normalization::kNmt},
+       {"Lowercase", Normalization::kLowercase},
+       {"StripAccents", Normalization::kStripAccents}}};
+  const JsonField type = step.at("type");
+  if (const auto kind = value_named(type.text(), kPlain)) return {.kind = *kind};
+  if (type.text() == "Replace") return read_replace(step);
+  if (type.text() == "Precompiled") return read_precompiled(step);
+  if (type.text() == "Prepend")
+    return {.kind = Normalization::kPrepend, .content = token_text(step.at("prepend"))};
+  if (type.text() == "Strip")
+    return {.kind = Normalization::kStrip,
+            .left = step.boolean("strip_left"),
+            .right = step.boolean("strip_right")};
+  type.refuse(
+      "NFC, NFD, NFKC, NFKD, Nmt, Lowercase, Strip, StripAccents, Prepend, Replace, Precompiled or Sequence: "
+      "no other normalizer is supported");
+}
+
 DecoderStep read_strip(const JsonField& step) {
   constexpr std::int32_t kMost = 1000;
   return {.kind = Decoding::kStrip,
@@ -122,30 +166,9 @@ std::vector<JsonField> steps_of(const std::optional<JsonField>& step, const char
 }
 
 std::vector<NormalizerStep> read_normalizers(const JsonField& root) {
-  constexpr std::array<std::pair<std::string_view, Normalization>, 7> kNames{
-      {{"NFC", Normalization::kNfc},
-       {"NFD", Normalization::kNfd},
-       {"NFKC", Normalization::kNfkc},
-       {"NFKD", Normalization::kNfkd},
-       {"Lowercase", Normalization::kLowercase},
-       {"Prepend", Normalization::kPrepend},
-       {"Replace", Normalization::kReplace}}};
   std::vector<NormalizerStep> all;
-  for (const JsonField& field : steps_of(root.find("normalizer"), "normalizers")) {
-    const JsonField type = field.at("type");
-    const auto kind = value_named(type.text(), kNames);
-    if (!kind) {
-      type.refuse(
-          "NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace or Sequence: no other normalizer is supported");
-    }
-    NormalizerStep step{.kind = *kind};
-    if (*kind == Normalization::kPrepend) step.content = token_text(field.at("prepend"));
-    if (*kind == Normalization::kReplace) {
-      step.pattern = read_replaced(field);
-      step.content = read_content(field);
-    }
-    all.push_back(std::move(step));
-  }
+  for (const JsonField& step : steps_of(root.find("normalizer"), "normalizers"))
+    all.push_back(read_normalizer(step));
   return all;
 }
 
@@ -154,6 +177,7 @@ void read_pre_tokenizers(const JsonField& root, TokenizerJson& out) {
   for (const JsonField& step : steps) {
     const JsonField type = step.at("type");
     if (out.byte_level) type.refuse("nothing after the ByteLevel step");
+    if (out.metaspace) type.refuse("nothing after the Metaspace step");
     if (type.text() == "Split") {
       out.splits.push_back(read_split(step));
     } else if (type.text() == "Digits") {
@@ -161,15 +185,18 @@ void read_pre_tokenizers(const JsonField& root, TokenizerJson& out) {
       out.splits.push_back({.field = step.path(),
                             .pattern = "\\p{N}",
                             .behavior = each ? SplitBehavior::kIsolated : SplitBehavior::kContiguous});
+    } else if (type.text() == "WhitespaceSplit") {
+      out.splits.push_back({.field = step.path(), .pattern = "\\s", .behavior = SplitBehavior::kRemoved});
     } else if (type.text() == "ByteLevel") {
       out.byte_level = {.add_prefix_space = step.boolean("add_prefix_space"),
                         .use_regex = step.boolean("use_regex", true)};
     } else if (type.text() == "Metaspace") {
-      if (steps.size() > 1) type.refuse("no other step beside Metaspace");
       out.metaspace = read_metaspace(step);
     } else {
       type.refuse(
-          "Split, Digits, ByteLevel, a Sequence of them, or Metaspace: no other pre-tokenizer is supported");
+          "Split, Digits, WhitespaceSplit, ByteLevel, Metaspace or a Sequence of them: no other "
+          "pre-tokenizer "
+          "is supported");
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/str.h"
+#include "text/utf8.h"
 
 namespace echelon::data {
 namespace {
@@ -151,6 +152,8 @@ std::string normalizer_table_problem(std::string_view table) {
     if (text >= texts.size()) return str("unit ", at, " points outside its texts");
     if (!is_short(texts, text))
       return str("the text of unit ", at, " has more than ", kLongestText, " bytes");
+    if (find_invalid_utf8(texts.substr(text, texts.find('\0', text) - text)) != std::string_view::npos)
+      return str("the text of unit ", at, " is not valid UTF-8");
   }
   const auto most = PathWalk(units).most_rules();
   if (!most) return "its array has a cycle";
@@ -196,6 +199,26 @@ bool for_each_rule(std::string_view table,
     }
   }
   return true;
+}
+
+NormalizerTable::NormalizerTable(std::string_view table) {
+  const auto parts = parts_of(table).value();
+  for (const Unit unit : parts.units) units_.push_back(unit.bits);
+  texts_ = parts.texts;
+}
+
+std::optional<std::string_view> NormalizerTable::find(std::string_view text) const {
+  std::size_t node = Unit{units_[0]}.offset();
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte == 0) return std::nullopt;  // `tokenizers` ends the text there
+    node ^= byte;
+    const Unit unit{units_[node]};
+    if (unit.label() != byte) return std::nullopt;
+    node ^= unit.offset();
+    if (unit.has_value()) return texts_.c_str() + Unit{units_[node]}.value();
+  }
+  return std::nullopt;
 }
 
 }  // namespace echelon::data

@@ -1,7 +1,10 @@
 #pragma once
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace echelon::data {
 
@@ -17,5 +20,19 @@ namespace echelon::data {
 /// by then.
 [[nodiscard]] bool for_each_rule(std::string_view table,
                                  const std::function<void(std::string_view from, std::string_view to)>& rule);
+
+/// A table for single look-ups. Unchangeable.
+class NormalizerTable {
+ public:
+  /// normalizer_table_problem() has none with `table`.
+  explicit NormalizerTable(std::string_view table);
+
+  /// The `to` of the shortest rule whose `from` begins `text`.
+  [[nodiscard]] std::optional<std::string_view> find(std::string_view text) const;
+
+ private:
+  std::vector<std::uint32_t> units_;
+  std::string texts_;
+};
 
 }  // namespace echelon::data

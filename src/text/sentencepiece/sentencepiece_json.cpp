@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/foreign_text.h"
+#include "text/base64.h"
 #include "text/sentencepiece/normalizer_table.h"
 #include "text/sentencepiece/sentencepiece_tokenizer.h"
 #include "text/sentencepiece/sentencepiece_traits.h"
@@ -19,20 +20,6 @@ namespace {
 
 using Json = nlohmann::json;
 using Type = SentencepiecePiece::Type;
-
-std::string base64(std::string_view bytes) {
-  static constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (std::size_t at = 0; at < bytes.size(); at += 3) {
-    std::uint32_t bits = 0;
-    for (std::size_t i = 0; i < 3; ++i)
-      bits = bits << 8 | (at + i < bytes.size() ? static_cast<unsigned char>(bytes[at + i]) : 0U);
-    for (std::size_t i = 0; i < 4; ++i)
-      out += at + i <= bytes.size() ? kDigits[bits >> (18 - 6 * i) & 63U] : '=';
-  }
-  return out;
-}
 
 bool is_merged(const SentencepiecePiece& piece) {
   return piece.type == Type::kNormal;
@@ -136,7 +123,7 @@ void add_unigram_steps(const SentencepieceTraits& traits, Json& root) {
   Json normalizers = Json::array();
   if (!traits.normalizer_table.empty())
     normalizers.push_back(
-        {{"type", "Precompiled"}, {"precompiled_charsmap", base64(traits.normalizer_table)}});
+        {{"type", "Precompiled"}, {"precompiled_charsmap", to_base64(traits.normalizer_table)}});
   if (traits.remove_extra_whitespaces) {
     // Not "Strip": that takes away U+0085 too, which sentencepiece has as a character.
     normalizers.push_back(replaced({{"Regex", R"(\A +| +\z)"}}, ""));

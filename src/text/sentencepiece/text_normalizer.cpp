@@ -11,6 +11,8 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "text/text_pieces.h"
+#include "text/unigram/charsmap.h"
 #include "text/utf8.h"
 
 namespace echelon::data {
@@ -54,25 +56,48 @@ UChar32 lowercase_of(UChar32 c) {
   return c >= 0x10D50 && c <= 0x10D65 ? c + 0x20 : u_tolower(c);
 }
 
-/// Character by character, as `tokenizers` does: no rule looks at neighbors.
-std::string lowercase(std::string_view text) {
-  constexpr UChar32 kDottedI = 0x130;  // the one character whose small form is two
+/// Character by character, as `tokenizers` does: no rule looks at neighbors. `change` gives what a character
+/// becomes, or kNone.
+constexpr UChar32 kNone = -1;
+
+template <class Change>
+std::string each_changed(std::string_view text, Change&& change) {
   std::string out;
   out.reserve(text.size());
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
   for (std::int64_t at = 0; at < static_cast<std::int64_t>(text.size());) {
     UChar32 c = 0;
     U8_NEXT(bytes, at, static_cast<std::int64_t>(text.size()), c);
-    if (c == kDottedI) {
-      out += "i\xCC\x87";
-      continue;
-    }
+    const UChar32 to = change(c);
+    if (to == kNone) continue;
     std::array<char, U8_MAX_LENGTH> encoded{};
     std::size_t size = 0;
-    U8_APPEND_UNSAFE(encoded, size, lowercase_of(c));
+    U8_APPEND_UNSAFE(encoded, size, to);
     out.append(encoded.data(), size);
   }
   return out;
+}
+
+std::string lowercase(std::string_view text) {
+  constexpr std::string_view kDottedI = "\xC4\xB0";  // the one character whose small form is two
+  return each_changed(replace_all(text, kDottedI, "i\xCC\x87"), lowercase_of);
+}
+
+/// A mark in Unicode 9; three characters have changed since.
+bool is_accent(UChar32 c) {
+  if (c == 0x1CF2 || c == 0x1CF3) return true;
+  return (U_GET_GC_MASK(c) & U_GC_M_MASK) != 0 && c != 0x111C9 && normalized_characters().contains(c);
+}
+
+/// The normalizer Nmt: drops control characters, and makes spaces of what separates text.
+UChar32 nmt_of(UChar32 c) {
+  const bool control =
+      (c >= 1 && c <= 8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F;
+  if (control) return kNone;
+  const bool separator = c == '\t' || c == '\n' || c == '\f' || c == '\r' || c == 0x1680 ||
+                         (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
+                         c == 0xFEFF || c == 0xFFFD;
+  return separator ? ' ' : c;
 }
 
 void normalize_by_icu(Normalization step, std::string& text) {
@@ -93,21 +118,77 @@ void normalize_by_icu(Normalization step, std::string& text) {
   text = std::move(out);
 }
 
+std::string replace_matches(std::string_view text, const SplitPattern::Matcher& matcher,
+                            std::string_view content) {
+  std::string out;
+  for_each_match(text, matcher, false, [&](const TextPiece& piece) {
+    out += piece.is_match ? content : text.substr(piece.begin, piece.end - piece.begin);
+  });
+  return out;
+}
+
+std::string_view without_spaces(std::string_view text, bool left, bool right) {
+  const auto is_space_at = [&](std::size_t at) {
+    UChar32 c = 0;
+    U8_GET_UNSAFE(reinterpret_cast<const std::uint8_t*>(text.data()), at, c);
+    return u_hasBinaryProperty(c, UCHAR_WHITE_SPACE) != 0;
+  };
+  while (left && !text.empty() && is_space_at(0)) {
+    std::size_t end = 0;
+    U8_FWD_1_UNSAFE(text.data(), end);
+    text.remove_prefix(end);
+  }
+  while (right && !text.empty()) {
+    std::size_t last = text.size();
+    U8_BACK_1_UNSAFE(text.data(), last);
+    if (!is_space_at(last)) break;
+    text = text.substr(0, last);
+  }
+  return text;
+}
+
+void apply(const NormalizerStep& step, const std::optional<SplitPattern::Matcher>& matcher,
+           std::string& text) {
+  switch (step.kind) {
+    case Normalization::kNmt:
+      text = each_changed(text, nmt_of);
+      return;
+    case Normalization::kLowercase:
+      text = lowercase(text);
+      return;
+    case Normalization::kStrip:
+      text = std::string(without_spaces(text, step.left, step.right));
+      return;
+    case Normalization::kStripAccents:
+      text = each_changed(text, [](UChar32 c) { return is_accent(c) ? kNone : c; });
+      return;
+    case Normalization::kPrepend:
+      if (!text.empty()) text.insert(0, step.content);
+      return;
+    case Normalization::kReplace:
+      text = matcher ? replace_matches(text, *matcher, step.content)
+                     : replace_all(text, step.pattern, step.content);
+      return;
+    case Normalization::kPrecompiled:
+      text = apply_charsmap(*step.table, text);
+      return;
+    default:
+      normalize_by_icu(step.kind, text);
+  }
+}
+
 }  // namespace
 
-std::string normalize(std::string_view text, const std::vector<NormalizerStep>& steps) {
-  std::string current(text);
+TextNormalizer::TextNormalizer(const std::vector<NormalizerStep>& steps) : steps_(steps) {
   for (const NormalizerStep& step : steps) {
-    if (step.kind == Normalization::kLowercase) {
-      current = lowercase(current);
-    } else if (step.kind == Normalization::kReplace) {
-      current = replace_all(current, step.pattern, step.content);
-    } else if (step.kind == Normalization::kPrepend) {
-      if (!current.empty()) current.insert(0, step.content);
-    } else {
-      normalize_by_icu(step.kind, current);
-    }
+    matchers_.emplace_back();
+    if (step.regex) matchers_.back().emplace(*step.regex);
   }
+}
+
+std::string TextNormalizer::normalize(std::string_view text) const {
+  std::string current(text);
+  for (std::size_t i = 0; i < steps_.size(); ++i) apply(steps_[i], matchers_[i], current);
   return current;
 }
 

@@ -107,20 +107,17 @@ TEST(BpeTokenizer, FindsTheEndsOfADocument) {
 
 TEST(BpeTokenizer, RefusesWhatItWouldDoOtherwise) {
   const std::map<std::string, std::string> refusals{
-      {refusal_of("/model/type", "Unigram"),
-       ".model.type is \"Unigram\", expected BPE; for a Unigram model name the sentencepiece model "
-       "(spiece.model) "
-       "that comes with it"},
+      {refusal_of("/model/type", "WordPiece"), ".model.type is \"WordPiece\", expected BPE or Unigram"},
       {refusal_of("/model/dropout", 0.1),
        ".model.dropout is 0.1, expected none: dropout would make token ids random"},
       {refusal_of("/model/end_of_word_suffix", "</w>"),
        ".model.end_of_word_suffix is \"</w>\", expected none"},
-      {refusal_of("/normalizer", {{"type", "Nmt"}}),
-       ".normalizer.type is \"Nmt\", expected NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace or "
-       "Sequence: no other normalizer is supported"},
+      {refusal_of("/normalizer", {{"type", "BertNormalizer"}}),
+       ".normalizer.type is \"BertNormalizer\", expected NFC, NFD, NFKC, NFKD, Nmt, Lowercase, Strip, "
+       "StripAccents, Prepend, Replace, Precompiled or Sequence: no other normalizer is supported"},
       {refusal_of("/pre_tokenizer", {{"type", "Whitespace"}}),
-       ".pre_tokenizer.type is \"Whitespace\", expected Split, Digits, ByteLevel, a Sequence of them, or "
-       "Metaspace: no other pre-tokenizer is supported"},
+       ".pre_tokenizer.type is \"Whitespace\", expected Split, Digits, WhitespaceSplit, ByteLevel, "
+       "Metaspace or a Sequence of them: no other pre-tokenizer is supported"},
       {refusal_of("/decoder/type", "WordPiece"),
        ".decoder.type is \"WordPiece\", expected ByteLevel, as the pre-tokenizer has such a step"},
   };
@@ -134,9 +131,9 @@ TEST(BpeTokenizer, RefusesStepsAroundCharactersThatItWouldDoOtherwise) {
   const auto refusal = [](const char* where, const Json& value) {
     return refusal_of(where, value, characters_document());
   };
-  EXPECT_EQ(refusal("/normalizer/normalizers/1/pattern", {{"Regex", " +"}}),
-            ".normalizer.normalizers[1].pattern is object, expected a String: no regular expression is "
-            "supported here");
+  EXPECT_EQ(refusal("/decoder/decoders/0/pattern", {{"Regex", " +"}}),
+            ".decoder.decoders[0].pattern is object, expected a String: no regular expression is supported "
+            "here");
   EXPECT_EQ(refusal("/normalizer/normalizers/0/prepend", ""),
             ".normalizer.normalizers[0].prepend is \"\", expected a text of 1 to 65536 bytes");
   EXPECT_EQ(refusal("/decoder/decoders/3/content", "ab"),
@@ -147,8 +144,9 @@ TEST(BpeTokenizer, RefusesStepsAroundCharactersThatItWouldDoOtherwise) {
       "Sequence of them, as the pre-tokenizer has no ByteLevel step");
   EXPECT_EQ(refusal("/decoder", nullptr), " has no field 'decoder'");
   const Json words{{"type", "Metaspace"}, {"replacement", "▁"}};
-  EXPECT_EQ(refusal("/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {words, words}}}),
-            ".pre_tokenizer.pretokenizers[0].type is \"Metaspace\", expected no other step beside Metaspace");
+  EXPECT_EQ(
+      refusal("/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {words, words}}}),
+      ".pre_tokenizer.pretokenizers[1].type is \"Metaspace\", expected nothing after the Metaspace step");
   Json scheme = words;
   scheme["prepend_scheme"] = "last";
   EXPECT_EQ(refusal("/pre_tokenizer", scheme),

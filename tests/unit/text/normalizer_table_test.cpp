@@ -95,6 +95,8 @@ TEST(NormalizerTable, IsNotSafeWhenItsPartsAreCut) {
   row[1] = static_cast<char>(row[1] - 1);  // the last 64 units become text
   EXPECT_EQ(normalizer_table_problem(row), "its array is truncated");
   EXPECT_NE(normalizer_table_problem(testing::normalizer_table({{"a", std::string(5000, 'b')}})), "");
+  EXPECT_TRUE(
+      normalizer_table_problem(testing::normalizer_table({{"a", "\xF0"}})).ends_with("is not valid UTF-8"));
 }
 
 }  // namespace

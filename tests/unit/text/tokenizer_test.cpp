@@ -183,7 +183,7 @@ TEST(SentencepieceEncoder, GivesTheIdsOfTheLibrary) {
   EXPECT_LT(tokenizer.word_end("return(x) + y;", 0), 14U);
 }
 
-TEST(TokenizerOfAFolder, IsTheJsonUnlessTheModelBesideItSaysMore) {
+TEST(TokenizerOfAFolder, IsTheJsonUnlessItWasMadeFromTheModelBesideIt) {
   const auto chosen = [](const std::map<std::string, std::string>& files) {
     const TempDir folder;
     for (const auto& [name, text] : files) write_bytes(folder / name, text);
@@ -199,7 +199,7 @@ TEST(TokenizerOfAFolder, IsTheJsonUnlessTheModelBesideItSaysMore) {
   EXPECT_EQ(chosen({{"tokenizer.model", "damaged"}, {"tokenizer.json", foreign}}), "tokenizer.json");
   EXPECT_EQ(chosen({{"tokenizer.model", model}, {"tokenizer.json", "no json"}}), "tokenizer.json");
   const std::string unigram = R"({"model": {"type": "Unigram"}})";
-  EXPECT_EQ(chosen({{"spiece.model", model}, {"tokenizer.json", unigram}}), "spiece.model");
+  EXPECT_EQ(chosen({{"spiece.model", model}, {"tokenizer.json", unigram}}), "tokenizer.json");
   for (const bool sources : {false, true}) {
     const std::string made = data::tokenizer_json_of(model, sources);
     EXPECT_EQ(chosen({{"tokenizer.model", model}, {"tokenizer.json", made}}), "tokenizer.model");
