@@ -24,7 +24,8 @@ import chat_folder
 VOCABULARY = 4096
 MOST_CHARACTERS = 450  # of a function's source: nearly all conversations then fit the 256 tokens of a sample
 ASK = "Write the docstring of this function.\n"
-BASE = ["recipes/quickstart.yaml", "schedule.warmup_steps=100", "train.validate_every_steps=400"]
+BASE = ["recipes/quickstart.yaml", "model.hidden_size=256", "model.intermediate_size=768", "model.layers=6", "model.heads=8",
+        "schedule.warmup_steps=100", "train.validate_every_steps=400"]  # of 5.6 M parameters
 TUNING = {
     "run": {"seed": 1},
     "data": {"kind": "chat", "seq_len": 256, "on_bad_record": "skip", "max_bad_records": 700},
