@@ -205,6 +205,10 @@ NormalizerTable::NormalizerTable(std::string_view table) {
   const auto parts = parts_of(table).value();
   for (const Unit unit : parts.units) units_.push_back(unit.bits);
   texts_ = parts.texts;
+  for (unsigned byte = 0; byte < kept_.size(); ++byte) {
+    const auto c = static_cast<char>(byte);
+    kept_[byte] = !find({&c, 1});
+  }
 }
 
 std::optional<std::string_view> NormalizerTable::find(std::string_view text) const {

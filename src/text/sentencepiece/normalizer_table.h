@@ -1,4 +1,5 @@
 #pragma once
+#include <bitset>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -30,9 +31,13 @@ class NormalizerTable {
   /// The `to` of the shortest rule whose `from` begins `text`.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view text) const;
 
+  /// No rule replaces this byte where it stands alone.
+  [[nodiscard]] bool keeps(char byte) const { return kept_[static_cast<unsigned char>(byte)]; }
+
  private:
   std::vector<std::uint32_t> units_;
   std::string texts_;
+  std::bitset<256> kept_;
 };
 
 }  // namespace echelon::data

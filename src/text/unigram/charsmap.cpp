@@ -80,6 +80,11 @@ bool is_ascii(char c) {
   return static_cast<unsigned char>(c) < 0x80;
 }
 
+/// Two ASCII characters are two clusters, but for a carriage return and a newline.
+bool stands_apart(std::string_view text, std::size_t at) {
+  return is_ascii(text[at]) && text[at] != '\r' && (at + 1 == text.size() || is_ascii(text[at + 1]));
+}
+
 }  // namespace
 
 std::string apply_charsmap(const NormalizerTable& table, std::string_view text) {
@@ -87,10 +92,11 @@ std::string apply_charsmap(const NormalizerTable& table, std::string_view text) 
   std::string out;
   out.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {
-    // Two ASCII characters are two clusters, but for a carriage return and a newline.
-    const bool alone =
-        is_ascii(text[at]) && text[at] != '\r' && (at + 1 == text.size() || is_ascii(text[at + 1]));
-    const std::size_t end = alone ? at + 1 : cluster_end(text, at);
+    const std::size_t kept = at;
+    while (at < text.size() && stands_apart(text, at) && table.keeps(text[at])) ++at;
+    out += text.substr(kept, at - kept);
+    if (at == text.size()) break;
+    const std::size_t end = stands_apart(text, at) ? at + 1 : cluster_end(text, at);
     if (end - at < kLongCluster) {
       if (const auto to = table.find(text.substr(at, end - at))) {
         out += *to;

@@ -12,6 +12,9 @@ namespace {
 /// How far an unknown character is below the lowest score.
 constexpr double kUnknownPenalty = 10;
 
+/// Children that are looked through one after the other.
+constexpr std::uint16_t kMostInARow = 6;
+
 using NamedId = std::pair<std::string_view, std::int32_t>;
 
 /// Pieces that share their first `depth` bytes, which are those of `node`.
@@ -54,15 +57,26 @@ UnigramPieces::UnigramPieces(const Vocabulary& vocab, const UnigramModel& model)
       begin = row_end;
     }
   }
+  for (Node& node : nodes_) {
+    if (node.count <= kMostInARow) continue;
+    const auto table = static_cast<std::uint32_t>(tables_.size());
+    tables_.resize(table + 256);
+    for (std::uint32_t at = node.children; at < node.children + node.count; ++at)
+      tables_[table + nodes_[at].byte] = at;
+    node.children = table;
+  }
 }
 
 const UnigramPieces::Node* UnigramPieces::child(const Node& node, char byte) const {
-  const Node* first = nodes_.data() + node.children;
-  const Node* end = first + node.count;
   const auto wanted = static_cast<std::uint8_t>(byte);
-  const Node* found =
-      std::partition_point(first, end, [&](const Node& child) { return child.byte < wanted; });
-  return found != end && found->byte == wanted ? found : nullptr;
+  if (node.count > kMostInARow) {
+    const std::uint32_t found = tables_[node.children + wanted];
+    return found == 0 ? nullptr : &nodes_[found];
+  }
+  for (std::uint32_t at = node.children; at < node.children + node.count; ++at) {
+    if (nodes_[at].byte == wanted) return &nodes_[at];
+  }
+  return nullptr;
 }
 
 std::int32_t UnigramPieces::id_of(std::string_view piece) const {

@@ -36,9 +36,10 @@ class UnigramPieces {
   void encode(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const;
 
  private:
-  /// A beginning of pieces. The ones that are a byte longer stand in a row, in the order of that byte.
+  /// A beginning of pieces. The ones that are a byte longer stand in a row, in the order of that byte; where
+  /// they are many, a table of all bytes says which it is.
   struct Node {
-    std::uint32_t children = 0;  // the first of them
+    std::uint32_t children = 0;  // the first of them, or where its table begins
     std::uint16_t count = 0;
     std::uint8_t byte = 0;
     std::int32_t id = -1;  // -1: no piece itself
@@ -49,7 +50,8 @@ class UnigramPieces {
   void choose(std::size_t size, Scratch& scratch) const;
   void add_unknown(std::string_view text, std::vector<std::int32_t>& ids) const;
 
-  std::vector<Node> nodes_;  // the root first
+  std::vector<Node> nodes_;            // the root first
+  std::vector<std::uint32_t> tables_;  // 0: no child
   std::vector<double> scores_;
   double unk_score_ = 0;
   std::int32_t unk_id_;
