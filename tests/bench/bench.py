@@ -71,13 +71,15 @@ def run(name, options):
     return True
 
 
-def deepspeed_of(python):
-    """{package: version} of DeepSpeed's own Python."""
-    script = "import importlib.metadata as m; print(m.version('deepspeed'))"
+def versions_of(package, python):
+    """{package: version} of a peer that has a Python of its own; empty without one."""
+    if not python:
+        return {}
+    script = f"import importlib.metadata as m; print(m.version('{package}'))"
     done = subprocess.run([python, "-c", script], capture_output=True, text=True)
     if done.returncode:
-        raise SystemExit(f"{python} has no deepspeed: {done.stderr.strip().splitlines()[-1]}")
-    return {"deepspeed (Python)": done.stdout.strip()}
+        raise SystemExit(f"{python} has no {package}: {done.stderr.strip().splitlines()[-1]}")
+    return {f"{package} (Python)": done.stdout.strip()}
 
 
 def checked(parser):
@@ -93,7 +95,7 @@ def checked(parser):
         if not options.page and not options.publish and not program.exists():
             parser.error(f"{program} is missing: ./make.sh build makes it")
     options.mode = "smoke" if options.smoke else "quick" if options.quick else "full"
-    options.more_versions = deepspeed_of(options.deepspeed) if options.deepspeed else {}
+    options.more_versions = versions_of("deepspeed", options.deepspeed) | versions_of("datasets", options.datasets)
     return options
 
 
@@ -110,6 +112,7 @@ def main():
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--publish", action="store_true")
     parser.add_argument("--deepspeed", metavar="PYTHON", help="a Python with DeepSpeed, which takes part in train_llama")
+    parser.add_argument("--datasets", metavar="PYTHON", help="a Python with datasets and transformers, for the benchmark prepare")
     parser.add_argument("--beside", type=pathlib.Path, metavar="ECHELON", help="another build of it, for the benchmark builds")
     parser.add_argument("--echelon", type=pathlib.Path, default=recorder.ROOT / "build/release/bin/echelon")
     parser.add_argument("--output", type=pathlib.Path, default=OUTPUT, help="folder of the results (build/bench)")

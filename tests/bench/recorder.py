@@ -79,7 +79,8 @@ class Bench:
         self.counted, self.side = True, None
         self.notes, self.cases, self.metrics = [], [], {}
         flags = ["" if options.mode == "full" else f" --{options.mode}", f" --rounds {options.rounds}" if options.rounds else "",
-                 *(f" --case {case}" for case in options.cases or ()), f" --deepspeed {options.deepspeed}" if options.deepspeed else ""]
+                 *(f" --case {case}" for case in options.cases or ()),
+                 *(f" --{peer} {python}" for peer in ("deepspeed", "datasets") if (python := getattr(options, peer)))]
         self.document = {
             "schema": form.SCHEMA, "name": name, "what": what, "measured": form.now(), "transcribed": False, "once": False,
             "complete": False, "mode": options.mode, "machine": machine.describe(),

@@ -27,7 +27,8 @@ def project_files(root):
         names = [pathlib.Path(name) for name in listed.decode().split("\0") if name]
     else:
         names = [path.relative_to(root) for path in root.rglob("*")]
-        names = [name for name in names if name.parts[0] not in ("build", "data", "runs", ".venv", ".venv-test", ".venv-cluster", ".venv-deepspeed")]
+        names = [name for name in names if name.parts[0] not in ("build", "data", "runs", ".venv", ".venv-test", ".venv-cluster", ".venv-deepspeed",
+                                                            ".venv-datasets")]
     return sorted(name for name in names if (root / name).is_file() and not (root / name).is_symlink())
 
 

@@ -13,9 +13,10 @@ os.environ["TOKENIZERS_PARALLELISM"] = "true"
 import numpy
 import sentencepiece
 import torch
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 import echelon_runs
+from machine import ROOT
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
@@ -47,6 +48,18 @@ def train_json(texts, split, vocabulary):
     return tokenizer
 
 
+def train_pieces(texts, vocabulary):
+    """As T5's, without the table of its normalizer."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    trainer = trainers.UnigramTrainer(vocab_size=vocabulary, special_tokens=["</s>", "<unk>"], unk_token="<unk>",
+                                      show_progress=False)
+    tokenizer.train_from_iterator(texts[:800], trainer)
+    return tokenizer
+
+
 def train_model(texts, **options):
     lines = [line[:1000] for text in texts[:800] for line in text.splitlines() if line.strip()]
     model = io.BytesIO()
@@ -63,6 +76,13 @@ class Json:
 
     def save(self, folder):
         self.tokenizer.save(str(folder / self.name))
+
+    def by_datasets(self, bench, folder, threads):
+        """Tokens and seconds of datasets.map."""
+        cache = folder / "cache"
+        shutil.rmtree(cache, ignore_errors=True)
+        peer = ROOT / "tests/bench/peers/datasets_map.py"
+        return json.loads(bench.run([bench.options.datasets, peer, folder / "corpus.jsonl", folder / self.name, threads, cache]))
 
     def count(self, texts, threads):
         fresh = Tokenizer.from_str(self.tokenizer.to_str())  # no cache of an earlier round
@@ -92,6 +112,7 @@ def kinds(texts):
         "gpt2": ("tokenizer.json, GPT-2 style",
                  lambda: Json(train_json(texts, pre_tokenizers.ByteLevel(add_prefix_space=False), 16000))),
         "llama3": ("tokenizer.json, Llama 3 style", lambda: Json(train_json(texts, llama3, 16000))),
+        "unigram": ("tokenizer.json, unigram", lambda: Json(train_pieces(texts, 8000))),
         "unsplit": ("tokenizer.json, no splitting", lambda: Json(train_json(texts, byte_level, 16000))),
         "sentencepiece_bpe": ("sentencepiece, BPE as `--train-tokenizer` makes it", lambda: Sentencepiece(train_model(
             texts, model_type="bpe", vocab_size=8000, byte_fallback=True, split_digits=True,
@@ -104,7 +125,8 @@ def kinds(texts):
 
 def prepare(bench):
     """Tokens per second of `echelon prepare` on two threads, beside the packages tokenizers and sentencepiece"""
-    # The peers are given less to do: their texts lie in memory as Python strings and their ids are counted, while prepare
+    # datasets.map (with --datasets) reads the same JSON lines, not counting the start of Python, and writes an Arrow file.
+    # The packages are given less to do: their texts lie in memory as Python strings and their ids are counted, while prepare
     # also parses JSON, checks UTF-8, writes, checksums and flushes the token file.
     bench.metric("tokens_per_s", "tokens/s", "tokens/s", "higher")
     bench.lay_out("columns")
@@ -121,7 +143,10 @@ def prepare(bench):
             title, make = known[name]
             peer = make()
             peer.save(folder)
-            case = bench.case(name, title, {"echelon": "echelon prepare", "package": "its package"})
+            sides = {"echelon": "echelon prepare", "package": "its package"}
+            if bench.options.datasets and isinstance(peer, Json):
+                sides["datasets"] = "datasets.map"
+            case = bench.case(name, title, sides)
             for _ in bench.rounds(full=3, quick=2):
                 begin = time.perf_counter()
                 counted = peer.count(texts, threads)
@@ -129,6 +154,14 @@ def prepare(bench):
                 case.fields["commands"]["package"] = [f"{type(peer).__doc__[:-1]} on {threads} threads, in one Python process"]
                 case.measure("echelon", prepared, bench, folder, peer.name, threads, counted, len(texts))
                 case.add("package", tokens_per_s=counted / other)
+                if "datasets" in sides:
+                    case.measure("datasets", mapped, bench, folder, peer, threads, counted)
+
+
+def mapped(bench, folder, peer, threads, counted):
+    done = peer.by_datasets(bench, folder, threads)
+    assert done["tokens"] == counted, (done, counted)
+    return {"tokens_per_s": counted / done["seconds"]}
 
 
 def prepared(bench, folder, name, threads, counted, documents_in_all):
