@@ -84,6 +84,7 @@ std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes
       const auto found = rows.find(name);
       return found == rows.end() ? Dimensions{} : found->second;  // an adapter has none
     });
+    parameter->fp8 = types.fp8 && !parameter->parts().front().matrices.empty();
   }
   return model;
 }

@@ -15,10 +15,11 @@ namespace echelon {
 
 /// Element types of a model other than those of its weights.
 struct ModelTypes {
-  ModelTypes(at::ScalarType b, at::ScalarType o = at::kFloat)  // NOLINT: meant to be implicit
-      : buffer(b), output(o) {}
+  ModelTypes(at::ScalarType b, at::ScalarType o = at::kFloat, bool f = false)  // NOLINT: implicit
+      : buffer(b), output(o), fp8(f) {}
   at::ScalarType buffer;  ///< constant tables are rounded to it
   at::ScalarType output;  ///< logits are rounded to it if it is narrower than their compute type
+  bool fp8;  ///< products of the blocks' matrices are of fp8 in training passes, where they would be of bf16
 };
 
 /// A network: layers in forward order and their computation. Built without storage: parameters have only

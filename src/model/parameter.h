@@ -63,6 +63,9 @@ class Parameter {
   /// False if all parts are frozen.
   [[nodiscard]] bool trained() const;
 
+  /// Its products in training passes are of fp8 (ops::fp8_linear()). Set by build_model().
+  bool fp8 = false;
+
   /// The weight in compute precision, a leaf that requires a gradient if it is trained. Undefined until an
   /// owner sets it.
   at::Tensor value;

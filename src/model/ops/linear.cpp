@@ -4,6 +4,7 @@
 #include "model/ops/access.h"
 #include "model/ops/device_kernels.h"
 #include "model/ops/ops.h"
+#include "model/ops/products/fp8_matrix.h"
 #include "model/ops/products/product.h"
 
 namespace echelon::ops {
@@ -18,6 +19,25 @@ struct Kept final : torch::CustomClassHolder {
   Recompute again;
 };
 
+void keep_again(AutogradContext* ctx, const Recompute& x_again) {
+  ctx->saved_data["x"] = c10::IValue::make_capsule(c10::make_intrusive<Kept>(x_again));
+}
+
+/// What keep_again() kept, in `type`, to which x was cast if the product belongs to a unit of another
+/// precision than what made x. Undefined: nothing was kept.
+at::Tensor made_again(AutogradContext* ctx, at::ScalarType type) {
+  const auto kept = ctx->saved_data.find("x");
+  if (kept == ctx->saved_data.end()) return {};
+  const at::NoGradGuard no_grad;
+  return static_cast<const Kept&>(*kept->second.toCapsule()).again().to(type);
+}
+
+at::Tensor bias_gradient(AutogradContext* ctx, const at::Tensor& dy) {
+  auto* bias = reinterpret_cast<Parameter*>(ctx->saved_data["bias"].toInt());
+  if (bias == nullptr || !ctx->needs_input_grad(2)) return {};
+  return deposit(*bias, dy.sum(at::IntArrayRef{0}, false, at::kFloat));
+}
+
 struct Linear : torch::autograd::Function<Linear> {
   // `value` is a separate input so that the output requires grad and, without a sink, the leaf gets its
   // gradient. The address of the Parameter travels as an integer; it outlives every graph.
@@ -27,7 +47,7 @@ struct Linear : torch::autograd::Function<Linear> {
     if (!value.requires_grad()) {
       // Only the weight's gradient needs x.
     } else if (*x_again) {
-      ctx->saved_data["x"] = c10::IValue::make_capsule(c10::make_intrusive<Kept>(*x_again));
+      keep_again(ctx, *x_again);
     } else {
       ctx->save_for_backward({x});
     }
@@ -37,34 +57,80 @@ struct Linear : torch::autograd::Function<Linear> {
     if (device_kernels(x) != nullptr) return at::addmm(*bias_value, x, value.t());
     return product(x, value.t()).add_(*bias_value);
   }
-  /// In `type`, to which x was cast if the product belongs to a unit of another precision than what made x.
-  static at::Tensor input(AutogradContext* ctx, at::ScalarType type) {
-    const auto kept = ctx->saved_data.find("x");
-    if (kept == ctx->saved_data.end()) return ctx->get_saved_variables()[0];
-    const at::NoGradGuard no_grad;
-    return static_cast<const Kept&>(*kept->second.toCapsule()).again().to(type);
-  }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     auto& weight = *reinterpret_cast<Parameter*>(ctx->saved_data["weight"].toInt());
     const at::Tensor dy = grads[0].contiguous();
     at::Tensor dx;
     if (ctx->needs_input_grad(0)) dx = product(dy, weight.value.detach());
-    auto* bias = reinterpret_cast<Parameter*>(ctx->saved_data["bias"].toInt());
-    at::Tensor db;
-    if (bias != nullptr && ctx->needs_input_grad(2))
-      db = deposit(*bias, dy.sum(at::IntArrayRef{0}, false, at::kFloat));
     at::Tensor dw;
-    if (ctx->needs_input_grad(1)) dw = deposit_product(weight, dy.t(), input(ctx, dy.scalar_type()));
-    return {dx, dw, db, {}, {}, {}};
+    if (ctx->needs_input_grad(1)) {
+      const at::Tensor again = made_again(ctx, dy.scalar_type());
+      dw = deposit_product(weight, dy.t(), again.defined() ? again : ctx->get_saved_variables()[0]);
+    }
+    return {dx, dw, bias_gradient(ctx, dy), {}, {}, {}};
   }
 };
+
+constexpr at::ScalarType kValues = at::kFloat8_e4m3fn;
+constexpr at::ScalarType kGradients = at::kFloat8_e5m2;
+
+/// Linear, of operands in fp8. The scale of the weight is kept, because backward sees the same weight.
+struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value,
+                            const std::optional<at::Tensor>& bias_value, Parameter* weight, Parameter* bias,
+                            const Recompute* x_again) {
+    const at::Tensor scale = fp8_scale(value, kValues);
+    const Fp8Matrix x8 = to_fp8(x, kValues);
+    const bool keeps = value.requires_grad() && !*x_again;
+    if (value.requires_grad() && *x_again) keep_again(ctx, *x_again);
+    ctx->save_for_backward({scale, keeps ? x8.elements : at::Tensor(), keeps ? x8.factor : at::Tensor()});
+    ctx->saved_data["weight"] = reinterpret_cast<std::int64_t>(weight);
+    ctx->saved_data["bias"] = reinterpret_cast<std::int64_t>(bias);
+    const at::Tensor y = fp8_product(x8, to_fp8(value, kValues, scale), x.scalar_type(), true);
+    return bias == nullptr ? y : y.add_(*bias_value);
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    auto& weight = *reinterpret_cast<Parameter*>(ctx->saved_data["weight"].toInt());
+    const variable_list saved = ctx->get_saved_variables();
+    const at::Tensor dy = grads[0].contiguous();
+    const Fp8Matrix dy8 = to_fp8(dy, kGradients);
+    at::Tensor dx;
+    if (ctx->needs_input_grad(0)) {
+      const Fp8Matrix w8 = to_fp8(weight.value.detach(), kValues, saved[0]);
+      dx = fp8_product(dy8, transposed(w8), dy.scalar_type(), false);
+    }
+    at::Tensor dw;
+    if (ctx->needs_input_grad(1)) {
+      const at::Tensor again = made_again(ctx, dy.scalar_type());
+      const Fp8Matrix x8 = again.defined() ? to_fp8(again, kValues) : Fp8Matrix{saved[1], saved[2]};
+      dw = deposit_fp8_product(weight, transposed(dy8), transposed(x8));
+    }
+    return {dx, dw, bias_gradient(ctx, dy), {}, {}, {}};
+  }
+  /// deposit_product() of a * b^T.
+  static at::Tensor deposit_fp8_product(Parameter& weight, const Fp8Matrix& a, const Fp8Matrix& b) {
+    if (weight.sink == nullptr) return fp8_product(a, b, weight.value.scalar_type(), false);
+    weight.sink->open(weight);
+    fp8_product_into(weight.gradient, a, b, false, weight.deposited);
+    weight.deposited = true;
+    return {};
+  }
+};
+
+template <class Kind>
+at::Tensor applied(const at::Tensor& x, Parameter& weight, const Recompute& x_again, Parameter* bias) {
+  return Kind::apply(x, weight.value, bias == nullptr ? std::nullopt : std::optional<at::Tensor>(bias->value),
+                     &weight, bias, &x_again);
+}
 
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x, Parameter& weight, const Recompute& x_again, Parameter* bias) {
-  return Linear::apply(x, weight.value,
-                       bias == nullptr ? std::nullopt : std::optional<at::Tensor>(bias->value), &weight, bias,
-                       &x_again);
+  return applied<Linear>(x, weight, x_again, bias);
+}
+
+at::Tensor fp8_linear(const at::Tensor& x, Parameter& weight, const Recompute& x_again, Parameter* bias) {
+  return applied<Fp8Linear>(x, weight, x_again, bias);
 }
 
 }  // namespace echelon::ops

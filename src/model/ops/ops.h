@@ -26,6 +26,12 @@ using Recompute = std::function<at::Tensor()>;
 [[nodiscard]] at::Tensor linear(const at::Tensor& x, Parameter& weight, const Recompute& x_again = {},
                                 Parameter* bias = nullptr);
 
+/// linear() of operands rounded to fp8, by tensorwise scales that follow from the operands (fp8_matrix.h): x
+/// and weight to e4m3, the gradient of the result to e5m2. Sums are fp32, results have the type of x. Keeps x
+/// in fp8. Every size of the weight is a multiple of 16.
+[[nodiscard]] at::Tensor fp8_linear(const at::Tensor& x, Parameter& weight, const Recompute& x_again = {},
+                                    Parameter* bias = nullptr);
+
 /// Columns of a result to which one adapter adds.
 struct Columns {
   std::int64_t first;

@@ -23,10 +23,13 @@ struct Linear {
   std::optional<Adapter> adapter = {};
 
   /// x [tokens, inputs] -> [tokens, outputs]; `x_again`: as in ops::linear. `draws`: for the adapters'
-  /// dropout.
+  /// dropout, and whether this is a training pass, which alone uses fp8: elsewhere a token's result would
+  /// depend on the tokens beside it.
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const ops::Recompute& x_again = {},
                                    const Batch& draws = {}) const {
-    const at::Tensor y = ops::linear(x, *weight, x_again, bias);
+    const bool fp8 = weight->fp8 && draws.training && x.scalar_type() == at::kBFloat16;
+    const at::Tensor y =
+        fp8 ? ops::fp8_linear(x, *weight, x_again, bias) : ops::linear(x, *weight, x_again, bias);
     return adapter ? adapter->added_to(y, x, x_again, draws) : y;
   }
 };
