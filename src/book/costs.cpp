@@ -62,6 +62,7 @@ double backward_convolution(c10::ArrayRef<IValue> in, c10::ArrayRef<IValue>) {
 const std::map<std::string_view, Flops>& products() {
   static const std::map<std::string_view, Flops> known{{"aten::mm", first_two},
                                                        {"aten::bmm", first_two},
+                                                       {"aten::_scaled_mm", first_two},
                                                        {"aten::addmm", second_and_third},
                                                        {"aten::addmm_", second_and_third},
                                                        {"aten::baddbmm", second_and_third},
@@ -178,7 +179,8 @@ void record(const c10::OperatorHandle& op, c10::ArrayRef<IValue> arguments, c10:
   if (name.starts_with("aten::_copy_from")) bytes -= bytes_of(results[0].toTensor());  // the second argument
   if (overwrites(name)) bytes -= bytes_of(arguments[0].toTensor());
   if (const auto found = products().find(name); found != products().end()) {
-    books().work(shown, Cost::kProduct, type, found->second(arguments, results), bytes);
+    const Cost cost = name == "aten::_scaled_mm" ? Cost::kFp8Product : Cost::kProduct;
+    books().work(shown, cost, type, found->second(arguments, results), bytes);
     return;
   }
   const bool copies = crosses(arguments);

@@ -11,6 +11,7 @@ namespace {
 const char* limit_of(Cost cost) {
   switch (cost) {
     case Cost::kProduct:
+    case Cost::kFp8Product:
     case Cost::kAttention:
     case Cost::kAttentionBackward:
       return "arithmetic";

@@ -82,7 +82,7 @@ std::string limit_of(const Outlook::Time& time) {
       {time.timeline.host_wait_s, "waiting for the host to issue operations"}};
   std::map<Cost, double> by_cost;
   for (const auto& [name, total] : time.timeline.by_name) by_cost[total.cost] += total.seconds;
-  shares.emplace_back(by_cost[Cost::kProduct], "matrix products");
+  shares.emplace_back(by_cost[Cost::kProduct] + by_cost[Cost::kFp8Product], "matrix products");
   shares.emplace_back(by_cost[Cost::kAttention] + by_cost[Cost::kAttentionBackward], "attention");
   shares.emplace_back(by_cost[Cost::kMemory], "reading and writing memory");
   shares.emplace_back(by_cost[Cost::kHostCopy], "copies between host and device");

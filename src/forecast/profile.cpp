@@ -71,6 +71,8 @@ class Section {
     return {member(name, expected), full(name), faults_};
   }
 
+  [[nodiscard]] bool has(const char* name) const { return json_ != nullptr && json_->contains(name); }
+
   std::string text(const char* name) {
     const Json* found = member(name, "a text");
     if (found == nullptr) return "";
@@ -170,6 +172,7 @@ Device read_device(Section section, bool named) {
   device.memory_bytes_per_s = section.number("memory_bytes_per_s", kRate);
   Section flops = section.section("flops");
   for (const char* type : {"bf16", "fp16", "tf32", "fp32"}) device.flops[type] = flops.number(type, kFlops);
+  if (flops.has("fp8")) device.flops["fp8"] = flops.number("fp8", kFlops);
   flops.finish();
   device.achieved = read_achieved(section.section("achieved"));
   device.kernel_s = section.number("kernel_s", kSeconds);

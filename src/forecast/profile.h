@@ -31,7 +31,7 @@ struct Device {
   bool compiled_in = false;  ///< else read from a file
   double memory_bytes = 0;   ///< total that CUDA shows
   double memory_bytes_per_s = 0;
-  /// FLOP/s without sparsity of bf16, fp16, tf32 and fp32: always all four.
+  /// FLOP/s without sparsity of bf16, fp16, tf32 and fp32: always all four; and of fp8, where it has that.
   std::map<std::string, double> flops;
   /// Fractions of `flops` and, last, of `memory_bytes_per_s`.
   struct Achieved {

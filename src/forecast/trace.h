@@ -11,6 +11,7 @@ namespace echelon::forecast {
 /// The limit of a device that an operation meets first.
 enum class Cost : std::uint8_t {
   kProduct,            ///< matrix products and convolutions
+  kFp8Product,         ///< matrix products of operands in eight bits
   kAttention,          ///< fused attention, forward
   kAttentionBackward,  ///< and backward
   kMemory,             ///< reads and writes with little arithmetic

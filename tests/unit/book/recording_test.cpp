@@ -127,6 +127,17 @@ TEST(Recording, CountsWhatProductsCost) {
        {"addmm_", [&] { return wide.addmm_(a, b); }, kProduct, DType::kF32, 120, 4 * (12 + 20 + 30)}});
 }
 
+TEST(Recording, CountsProductsOfFp8) {
+  const at::Tensor a = numbers({16, 32}).to(at::kFloat8_e4m3fn);
+  const at::Tensor b = numbers({48, 32}).to(at::kFloat8_e5m2);
+  const at::Tensor scale = at::ones({1});
+  at::Tensor out = at::zeros({16, 48}, at::kBFloat16);
+  expect_costs(
+      {{"_scaled_mm",
+        [&] { return at::_scaled_mm_out(out, a, b.t(), scale, scale, {}, {}, at::kBFloat16, true); },
+        Cost::kFp8Product, DType::kU8, 2.0 * 16 * 32 * 48, 16 * 32 + 48 * 32 + 2 * 16 * 48 + 2 * 4}});
+}
+
 TEST(Recording, CountsWhatConvolutionsCost) {
   const at::Tensor x = numbers({2, 3, 8, 8});
   const at::Tensor w = numbers({4, 3, 3, 3});

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+
 namespace echelon::forecast {
 namespace {
 
@@ -13,7 +15,7 @@ namespace {
 Device round_device() {
   Device device;
   device.memory_bytes_per_s = 1e12;
-  device.flops = {{"bf16", 1e15}, {"fp16", 5e14}, {"tf32", 2e14}, {"fp32", 1e14}};
+  device.flops = {{"bf16", 1e15}, {"fp16", 5e14}, {"tf32", 2e14}, {"fp8", 2e15}, {"fp32", 1e14}};
   device.achieved = {.product = 0.5, .attention_forward = 0.25, .attention_backward = 0.2, .memory = 0.5};
   device.kernel_s = 1e-6;
   device.launch_s = 3e-6;
@@ -57,6 +59,7 @@ TEST(GpuRates, OfWorkAreWhatTheSlowestLimitAllows) {
       {"neither", {.flops = 1, .bytes = 1, .cost = Cost::kProduct, .type = DType::kBF16}, 1e-6},
       {"fp16", {.flops = 1e12, .bytes = 1e6, .cost = Cost::kProduct, .type = DType::kF16}, 4e-3},
       {"fp32", {.flops = 1e12, .bytes = 1e6, .cost = Cost::kProduct, .type = DType::kF32}, 2e-2},
+      {"fp8", {.flops = 1.8e12, .bytes = 1e6, .cost = Cost::kFp8Product, .type = DType::kU8}, 2e-3},
       {"attention", {.flops = 1e12, .bytes = 1e6, .cost = Cost::kAttention, .type = DType::kBF16}, 4e-3},
       {"long attention of short heads",
        {.flops = 1e9, .bytes = 5e9, .cost = Cost::kAttention, .type = DType::kBF16},
@@ -70,6 +73,19 @@ TEST(GpuRates, OfWorkAreWhatTheSlowestLimitAllows) {
       {"to the host", {.bytes = 4e9, .cost = Cost::kHostCopy, .type = DType::kBF16}, 0.5}};
   const GpuRates rates = round_rates();
   for (const Case& c : cases) expect_seconds(rates.seconds(c.work), c.seconds, c.what);
+}
+
+TEST(GpuRates, OfFp8AreNotInvented) {
+  Device device = round_device();
+  device.flops.erase("fp8");
+  device.name = "old";
+  const GpuRates rates(device, round_network(true), 8);
+  try {
+    (void)rates.seconds(Work{.flops = 1e12, .cost = Cost::kFp8Product});
+    FAIL() << "not noticed";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("the device profile 'old' has no rate of"), std::string::npos);
+  }
 }
 
 TEST(GpuRates, SayWhatTheDeviceIs) {

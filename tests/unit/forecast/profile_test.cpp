@@ -60,7 +60,10 @@ TEST(Profile, EveryDeviceIsValid) {
     const Device device = find_device(name);
     EXPECT_EQ(device.name, name);
     EXPECT_FALSE(device.title.empty());
-    EXPECT_EQ(device.flops.size(), 4U) << name;
+    EXPECT_EQ(device.flops.count("fp8"), name.starts_with("a100") ? 0U : 1U) << name;
+    if (device.flops.count("fp8") == 1) {
+      EXPECT_NEAR(device.flops.at("fp8") / device.flops.at("bf16"), 2, 0.03) << name;
+    }
     EXPECT_EQ(device.flops.at("bf16"), device.flops.at("fp16")) << name;
     EXPECT_GT(device.flops.at("bf16"), device.flops.at("tf32")) << name;
     EXPECT_GT(device.flops.at("tf32"), device.flops.at("fp32")) << name;
@@ -200,7 +203,7 @@ TEST(Profile, EachFaultOfADeviceNamesItsKey) {
         "host.achieved.value is missing; expected a fraction above 0 and at most 1"},
        {"/host/achieved/source", kRemoved, "host.achieved.source is missing; expected a text"},
        {"/host/latency_s", 1, "host.latency_s is unknown; expected only bytes_per_s, achieved"},
-       {"/flops/fp8", 1, "flops.fp8 is unknown; expected only bf16, fp16, tf32, fp32"},
+       {"/flops/int8", 1, "flops.int8 is unknown; expected only bf16, fp16, tf32, fp32, fp8"},
        {"/kernel_s/per", "gpu", "kernel_s.per is unknown; expected only value, source"},
        {"/memory", 1,
         "memory is unknown; expected only name, title, memory_bytes, memory_bytes_per_s, flops, "
