@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "recipe/keys/keys.h"
 #include "recipe/yaml/writer.h"
+#include "shapes/shapes.h"
 
 namespace echelon::app {
 namespace {
@@ -21,10 +22,22 @@ bool has_patterns(const recipe::Key& key, Recipe& recipe) {
   return list != nullptr && text != nullptr && *text == recipe::Text::kPattern && !(*list)->empty();
 }
 
+/// Casts take longer than fp8 saves where matrices are small. A warning, because results are right all the
+/// same.
+void warn_of_slow_fp8(const Recipe& recipe) {
+  constexpr std::int64_t kLeast = 2'000'000'000;
+  const auto parameters = parameter_count(recipe.model);
+  if (recipe.precision.matmul != Matmul::kFp8 || !parameters || *parameters >= kLeast) return;
+  log::warn(
+      str("precision.matmul is fp8, but the model has ", human_count(static_cast<std::uint64_t>(*parameters)),
+          " parameters: no published run below 2 B gained by fp8; compare `echelon plan` of both values"));
+}
+
 }  // namespace
 
 void check_against_model(const LoadedRecipe& loaded) {
   Recipe recipe = loaded.recipe;
+  warn_of_slow_fp8(recipe);
   const auto& keys = recipe::keys();
   if (std::none_of(keys.begin(), keys.end(), [&](const auto& key) { return has_patterns(key, recipe); }))
     return;

@@ -24,6 +24,7 @@ Precision resolve(const PrecisionOptions& options) {
   precision.output = choose(options.output, FloatType::kUnset, precision.param);
   precision.master = choose(options.master, preset.master, at::kFloat);
   precision.frozen = choose(options.frozen, FloatType::kUnset, precision.master);
+  precision.fp8 = options.matmul == Matmul::kFp8;
   return precision;
 }
 

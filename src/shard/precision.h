@@ -18,7 +18,8 @@ struct Precision {
   at::ScalarType output = at::kFloat;  ///< logits are rounded to it
   at::ScalarType master = at::kFloat;  ///< weights kept by each rank, which the optimizer updates
   at::ScalarType frozen = at::kFloat;  ///< those kept of units of which nothing is trained
-  [[nodiscard]] ModelTypes types() const { return {buffer, output}; }
+  bool fp8 = false;                    ///< products of the blocks' matrices in training passes
+  [[nodiscard]] ModelTypes types() const { return {buffer, output, fp8}; }
 };
 
 /// A key that is set overrides the preset. Defaults without either: `param`, `buffer` and `master` are fp32;

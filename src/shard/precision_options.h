@@ -47,6 +47,11 @@ struct PresetTypes {
   return {kFp32, kUnset, kUnset, kFp32};
 }
 
+/// What the operands of products of the blocks' matrices are rounded to: nothing beyond `param`, or fp8.
+enum class Matmul : std::uint8_t { kParam, kFp8 };
+template <>
+inline constexpr std::array<std::string_view, 2> kWords<Matmul>{"param", "fp8"};
+
 /// A key that is set overrides the preset.
 [[nodiscard]] constexpr FloatType overridden(FloatType preset, FloatType key) {
   return key == FloatType::kUnset ? preset : key;
@@ -62,6 +67,7 @@ struct PrecisionOptions {
   FloatType output = FloatType::kUnset;  ///< logits as passed to the loss
   FloatType master = FloatType::kUnset;  ///< weights kept by each rank: unset | fp32 | bf16
   FloatType frozen = FloatType::kUnset;  ///< those of units of which nothing is trained; unset: as `master`
+  Matmul matmul = Matmul::kParam;
   /// GPU: fp32 products and convolutions round their inputs to TF32 (10 bits of mantissa) and are faster.
   bool tf32 = false;
   PatternMap<FloatType> overrides;  ///< module pattern -> type of its weights and computation

@@ -112,6 +112,11 @@ class NvidiaAccelerator final : public Accelerator {
     return attribute(device, cudaDevAttrComputeCapabilityMajor) >= 8;
   }
 
+  bool has_fp8(int device) const override {
+    const int major = attribute(device, cudaDevAttrComputeCapabilityMajor);
+    return major > 8 || (major == 8 && attribute(device, cudaDevAttrComputeCapabilityMinor) >= 9);
+  }
+
   DeviceMemory memory(int device) const override {
     const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
     std::size_t free_bytes = 0;

@@ -139,14 +139,23 @@ Compute choose_compute(const TrainOptions& options, Job& job, const char* key) {
 
 void require_precision(const Compute& compute, const Precision& precision,
                        const PatternMap<FloatType>& overrides) {
-  if (!compute.accelerator || compute.accelerator->has_bf16(compute.device.index())) return;
+  if (!compute.accelerator) return;
+  const int device = compute.device.index();
+  if (precision.fp8 && !compute.accelerator->has_fp8(device)) {
+    throw Error(
+        Code::kEnvironment,
+        str("precision.matmul is fp8, but ", compute.accelerator->device_name(device),
+            " does not support it; expected compute capability 8.9 or newer (Ada, Hopper, Blackwell), "
+            "or precision.matmul: param"));
+  }
+  if (compute.accelerator->has_bf16(device)) return;
   const std::array types{precision.param, precision.reduce, precision.buffer, precision.output,
                          precision.master};
   bool wanted = std::find(types.begin(), types.end(), at::kBFloat16) != types.end();
   for (const auto& [pattern, type] : overrides) wanted = wanted || type == FloatType::kBf16;
   if (!wanted) return;
   throw Error(Code::kEnvironment,
-              str("precision uses bf16, but ", compute.accelerator->device_name(compute.device.index()),
+              str("precision uses bf16, but ", compute.accelerator->device_name(device),
                   " does not support it; expected compute capability 8.0 or newer, or fp16 or fp32"));
 }
 

@@ -47,6 +47,8 @@ class Accelerator {
   [[nodiscard]] virtual std::shared_ptr<const ops::DeviceKernels> kernels() const = 0;
   /// Returns whether the device computes in bf16 (compute capability 8.0 or newer).
   [[nodiscard]] virtual bool has_bf16(int device) const = 0;
+  /// Returns whether the device has products of fp8 (compute capability 8.9 or newer).
+  [[nodiscard]] virtual bool has_fp8(int device) const = 0;
   /// The memory that all processes use at the moment.
   [[nodiscard]] virtual DeviceMemory memory(int device) const = 0;
   [[nodiscard]] virtual std::uint64_t peak_bytes(int device) const = 0;

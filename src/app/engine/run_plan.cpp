@@ -22,8 +22,8 @@ std::string describe(const Compute& compute) {
 }
 
 std::string precisions(const Precision& p) {
-  return str(precision_name(p.param), " compute, ", precision_name(p.reduce), " reduction, ",
-             precision_name(p.master), " masters");
+  return str(precision_name(p.param), " compute", p.fp8 ? ", fp8 products, " : ", ", precision_name(p.reduce),
+             " reduction, ", precision_name(p.master), " masters");
 }
 
 std::string attention_of(const Compute& compute, at::ScalarType type, const ModelOptions& model,

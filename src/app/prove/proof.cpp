@@ -310,6 +310,8 @@ std::vector<std::string> not_compared(const Recipe& recipe) {
                            : "the files of data: files of random tokens of the same form stand for them");
   if (recipe.optim.kind == OptimKind::kAnyPrecisionAdamW)
     lines.emplace_back("states of the optimizer in bf16, and what Kahan sums keep: they are in fp32");
+  if (recipe.precision.matmul == Matmul::kFp8)
+    lines.emplace_back("products of fp8: they are of the type that precision.param says");
   lines.emplace_back("the curve of the learning rate: that each step uses its rate is");
   return lines;
 }

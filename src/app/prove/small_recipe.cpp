@@ -223,6 +223,7 @@ Recipe small_recipe(Recipe recipe, int ranks) {
   train.non_finite = NonFinite::kStop;
   train.max_skipped_steps = TrainOptions{}.max_skipped_steps;
   recipe.precision.tf32 = false;
+  recipe.precision.matmul = Matmul::kParam;
   recipe.checkpoint = {.every_steps = kProvedSteps / 2, .keep_last = 0};
   recipe.metrics = {.every_steps = 1};
   recipe.cluster = {};

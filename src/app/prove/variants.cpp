@@ -48,6 +48,7 @@ Recipe in_fp32(Recipe recipe) {
 Recipe in_precision(Recipe recipe, const PrecisionOptions& own) {
   recipe.precision = own;
   recipe.precision.tf32 = false;               // of GPUs
+  recipe.precision.matmul = Matmul::kParam;    // the reference has no fp8
   recipe.precision.master = FloatType::kFp32;  // as SGD needs
   return recipe;
 }

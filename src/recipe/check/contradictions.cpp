@@ -7,11 +7,15 @@
 #include "recipe/check/uses_table.h"
 #include "recipe/keys/keys.h"
 #include "recipe/yaml/writer.h"
+#include "shapes/llama_family.h"
+#include "shapes/shapes.h"
 
 namespace echelon::recipe {
 namespace {
 
 constexpr std::size_t kLongestShown = 60;
+/// cuBLASLt's products of fp8 take no other sizes.
+constexpr std::int64_t kFp8Multiple = 16;
 
 /// Access to a recipe's values by key path.
 class RecipeTexts {
@@ -132,8 +136,40 @@ void check_preset(const PrecisionOptions& precision, const RecipeTexts& texts, s
            ", of which no type is left; set precision.param to unset, or remove precision.preset")});
 }
 
+void check_fp8(const Recipe& recipe, const RecipeTexts& texts, std::vector<Conflict>& found) {
+  const bool has_blocks = is_llama_family(recipe.model.kind) || recipe.model.kind == ModelKind::kGpt2;
+  if (recipe.precision.matmul != Matmul::kFp8 || !has_blocks) return;
+  const Type param = param_of(recipe.precision);
+  if (param.value != FloatType::kBf16) {
+    found.push_back({{"precision.matmul", param.key},
+                     str("precision.matmul is fp8, but ", texts.words(param.key), ", which computes in ",
+                         word_of(param.value),
+                         "; fp8 replaces products of bf16: set precision.param: bf16, or precision.matmul: "
+                         "param")});
+  }
+  if (recipe.data.kind == DataKind::kPreference) {
+    found.push_back(
+        {{"precision.matmul", "data.kind"},
+         "precision.matmul is fp8, but data.kind is preference, whose reference probabilities are "
+         "not computed in fp8, so the first loss would not be log 2; set precision.matmul: param"});
+  }
+  ModelOptions model = recipe.model;
+  model.layers = 1;
+  for (const TensorShape& tensor : tensors_of(model)) {
+    const Dimensions& sides = tensor.dimensions;
+    if (matrix_rows(tensor).empty() || (sides[0] % kFp8Multiple == 0 && sides[1] % kFp8Multiple == 0))
+      continue;
+    found.push_back({{"precision.matmul"},
+                     str("precision.matmul is fp8, but ", tensor.name, " is ", sides[0], " x ", sides[1],
+                         "; products of fp8 need multiples of 16: set precision.matmul: param, or other "
+                         "sizes")});
+    return;
+  }
+}
+
 void check_precision(const Recipe& recipe, const RecipeTexts& texts, std::vector<Conflict>& found) {
   check_preset(recipe.precision, texts, found);
+  check_fp8(recipe, texts, found);
   for (const char* key : {"precision.loss_scale", "precision.loss_scale_growth_steps"}) {
     if (has_fp16_gradients(recipe.precision) || !texts.is_set(key)) continue;
     const Type param = param_of(recipe.precision);

@@ -52,6 +52,7 @@ inline constexpr std::array kUses{
     Use{"model.patch_size", "model.kind", any_of(ModelKind::kVit, ModelKind::kDeepVit)},
     Use{"model.channels", "model.kind", any_of(ModelKind::kVit, ModelKind::kDeepVit, ModelKind::kCnn)},
     Use{"model.classes", "model.kind", any_of(ModelKind::kVit, ModelKind::kDeepVit, ModelKind::kCnn)},
+    Use{"precision.matmul", "model.kind", kLlamas | any_of(ModelKind::kGpt2)},
     Use{"data.full_length", "data.kind", any_of(DataKind::kSyntheticPairs)},
     Use{"data.validation.sources", "data.kind",
         any_of(DataKind::kTokens, DataKind::kPairs, DataKind::kChat, DataKind::kPreference)},

@@ -55,7 +55,7 @@ void fp8_product_into(const at::Tensor& result, const Fp8Matrix& a, const Fp8Mat
     const at::Tensor values = sums.mul_(a.factor * b.factor);
     accumulate ? result.add_(values) : result.copy_(values);
   } else if (accumulate) {
-    result.add_(fp8_product(a, b, result.scalar_type(), fast));
+    result.add_(fp8_product(a, b, at::kFloat, fast));
   } else {
     at::Tensor place = result;
     at::_scaled_mm_out(place, a.elements, b.elements.t(), a.factor, b.factor, {}, {}, result.scalar_type(),
