@@ -9,6 +9,8 @@ namespace {
 // Parallel axes of size 1 and what Echelon needs no word for are kOwn or kOne; a prefix only where nothing
 // below it changes what is trained.
 constexpr std::string_view kOnOff = "true=full True=full";
+constexpr std::string_view kFp8Matrices =
+    "precision.matmul: fp8 takes every matrix of the blocks, and no other";
 constexpr std::string_view kQuantized =
     "frozen weights are not quantized; precision.frozen: bf16 halves them";
 constexpr std::string_view kParallel =
@@ -181,7 +183,10 @@ constexpr Equivalent kAutoModel[]{
     {"peft.use_triton", Take::kOwn, "", ""},
     {"peft._target_", Take::kOwn, "", ""},
     {"quantization.", Take::kNone, "", kQuantized},
-    {"fp8.", Take::kNone, "", "there is no fp8"},
+    {"fp8.enabled", Take::kInput, "precision.matmul", ""},
+    {"fp8.recipe_name", Take::kInput, "precision.matmul", ""},
+    {"fp8.filter_fqns", Take::kNone, "", kFp8Matrices},
+    {"fp8.", Take::kOwn, "", ""},
     {"distributed.activation_checkpointing", Take::kWords, "activation_checkpointing.policy", kOnOff},
     {"distributed.tp_size", Take::kOne, "", kParallel},
     {"distributed.pp_size", Take::kOne, "", kParallel},
@@ -221,7 +226,7 @@ constexpr Equivalent kTorchtitan[]{
     {"metrics.", Take::kOwn, "", ""},
     {"model.name", Take::kInput, "model.preset", ""},
     {"model.flavor", Take::kInput, "model.preset", ""},
-    {"model.converters", Take::kNone, "", "there is no fp8"},
+    {"model.converters", Take::kInput, "precision.matmul", ""},
     {"model.hf_assets_path", Take::kInput, "data.tokenizer", ""},
     {"model.tokenizer_path", Take::kInput, "data.tokenizer", ""},
     {"optimizer.name", Take::kInput, "optim.kind", ""},
@@ -270,7 +275,11 @@ constexpr Equivalent kTorchtitan[]{
      "none=none full=full selective=selective"},
     {"activation_checkpoint.", Take::kOwn, "", ""},
     {"compile.", Take::kOwn, "", ""},
-    {"float8.", Take::kNone, "", "there is no fp8"},
+    {"float8.recipe_name", Take::kInput, "precision.matmul", ""},
+    {"float8.filter_fqns", Take::kNone, "", kFp8Matrices},
+    {"float8.", Take::kOwn, "", ""},
+    {"quantize.linear.float8.recipe_name", Take::kInput, "precision.matmul", ""},
+    {"quantize.linear.float8.filter_fqns", Take::kNone, "", kFp8Matrices},
     {"quantize.", Take::kOwn, "", ""},
     {"validation.enable", Take::kInput, "data.validation.path", ""},
     {"validation.freq", Take::kCount, "train.validate_every_steps", ""},

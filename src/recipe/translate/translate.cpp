@@ -87,6 +87,7 @@ class Translator {
     make_schedule();
     leave_out_validation();
     make_adapter();
+    make_products();
     Translation translation{{}, std::move(remarks_)};
     for (const Key& key : keys()) {
       const auto line = made_.find(key.path);
@@ -325,6 +326,24 @@ class Translator {
     }
     if (adapter != nullptr && adapter->text != "lora")
       remark(*adapter, "adapters are those of LoRA, beside weights that are not quantized");
+  }
+
+  /// fp8 by torchao, whose recipe is tensorwise where none is named.
+  void make_products() {
+    const Setting* on = nullptr;
+    bool tensorwise = true;
+    for (const Setting& setting : inputs_["precision.matmul"]) {
+      if (!setting.path.ends_with("recipe_name")) {
+        if (setting.path == "fp8.enabled" || setting.text.find("float8") != std::string::npos)
+          on = &setting;
+        else
+          remark(setting, "no equal is known");
+      } else if (setting.text != "tensorwise") {
+        tensorwise = false;
+        remark(setting, "precision.matmul: fp8 has one scale a matrix (tensorwise)");
+      }
+    }
+    if (on != nullptr && tensorwise) make("precision.matmul", "fp8", *on);
   }
 
   Trainer trainer_;

@@ -78,6 +78,25 @@ TEST(Translate, ReadsTorchtitan) {
   EXPECT_FALSE(remarks(made, "pipeline_parallel_degree"));
 }
 
+TEST(Translate, TakesFp8WithOneScaleAMatrix) {
+  const auto matmul = [](const std::string& name, const std::string& text) {
+    return value(of(name, text), "precision.matmul");
+  };
+  const std::string torchtitan = "[training]\nsteps = 5\n[model]\nflavor = \"8B\"\nconverters = ";
+  EXPECT_EQ(matmul("t.toml", torchtitan + "[\"float8\"]\n"), "fp8");
+  EXPECT_EQ(matmul("t.toml", torchtitan + "[\"float8\"]\n[float8]\nrecipe_name = \"tensorwise\"\n"
+                                          "enable_fsdp_float8_all_gather = true\n"),
+            "fp8");
+  EXPECT_EQ(matmul("t.toml", torchtitan + "[\"mx\"]\n"), "");
+  const std::string automodel =
+      "step_scheduler: {max_steps: 10}\nmodel: {pretrained_model_name_or_path: org/m}\n";
+  EXPECT_EQ(matmul("n.yaml", automodel + "fp8: {enabled: true}\n"), "fp8");
+  EXPECT_EQ(matmul("n.yaml", automodel + "fp8: {enabled: false, recipe_name: tensorwise}\n"), "");
+  const Translation rowwise = of("n.yaml", automodel + "fp8: {enabled: true, recipe_name: rowwise}\n");
+  EXPECT_EQ(value(rowwise, "precision.matmul"), "");
+  EXPECT_TRUE(remarks(rowwise, "fp8.recipe_name: rowwise; precision.matmul: fp8 has one scale a matrix"));
+}
+
 TEST(Translate, ReadsAutoModel) {
   const Translation made = of("n.yaml",
                               "step_scheduler: {global_batch_size: 32, local_batch_size: 4, max_steps: 10}\n"
