@@ -133,12 +133,12 @@ TYPED_TEST(GpuKernels, SwiGluAndItsGradientMatchTheCpu) {
 }
 
 template <class T>
-void check_rope(const kernels::QkvShape& s, bool token_major) {
+void check_rope(const kernels::QkvShape& s, std::int64_t turned, bool token_major) {
   const std::int64_t batch = 2;
   const std::int64_t rows = batch * s.seq_len;
   const std::int64_t width = (s.heads + 2 * s.kv_heads) * s.head_dim;
   const auto qkv = random_values<T>(rows * width, 1);
-  const auto cos_sin = random_values<float>(s.seq_len * s.head_dim, 2);
+  const auto cos_sin = random_values<float>(s.seq_len * turned, 2);
   const std::int64_t per_q = s.heads * s.seq_len * s.head_dim;
   const std::int64_t per_kv = s.kv_heads * s.seq_len * s.head_dim;
   std::vector<T> q(size_of_product(batch, per_q));
@@ -147,7 +147,7 @@ void check_rope(const kernels::QkvShape& s, bool token_major) {
   std::vector<T> merged(qkv.size());
   std::vector<std::int64_t> places(static_cast<std::size_t>(s.seq_len));
   std::iota(places.begin(), places.end(), 0);
-  const kernels::RowAngles turns{cos_sin.data(), places.data(), s.head_dim};
+  const kernels::RowAngles turns{cos_sin.data(), places.data(), turned};
   for (std::int64_t b = 0; b < batch; ++b) {
     const std::int64_t first = b * s.seq_len * width;
     kernels::kernels<T>().rope_split(qkv.data() + first, q.data() + b * per_q, k.data() + b * per_kv,
@@ -183,9 +183,9 @@ void check_rope(const kernels::QkvShape& s, bool token_major) {
   const gpu::Heads qh = heads_of(qs.data(), s.heads);
   const gpu::Heads kh = heads_of(ks.data(), s.kv_heads);
   const gpu::Heads vh = heads_of(vs.data(), s.kv_heads);
-  ASSERT_EQ(gpu::rope_split(kType<T>, rows_in.data(), qh, kh, vh, angles.data(), rows, s, nullptr),
+  ASSERT_EQ(gpu::rope_split(kType<T>, rows_in.data(), qh, kh, vh, angles.data(), turned, rows, s, nullptr),
             cudaSuccess);
-  ASSERT_EQ(gpu::rope_merge(kType<T>, rows_out.data(), qh, kh, vh, angles.data(), rows, s, nullptr),
+  ASSERT_EQ(gpu::rope_merge(kType<T>, rows_out.data(), qh, kh, vh, angles.data(), turned, rows, s, nullptr),
             cudaSuccess);
   expect_close(ordered(qs.values(), s.heads), doubles(q));
   expect_close(ordered(ks.values(), s.kv_heads), doubles(k));
@@ -195,9 +195,11 @@ void check_rope(const kernels::QkvShape& s, bool token_major) {
 
 TYPED_TEST(GpuKernels, RopeSplitAndMergeMatchTheCpuInAnyLayout) {
   for (const bool token_major : {false, true}) {
-    for (const std::int64_t head_dim : {2, 6, 16, 128}) {
-      SCOPED_TRACE(testing::Message() << head_dim << (token_major ? " by token" : " by head"));
-      check_rope<TypeParam>({5, 6, 2, head_dim}, token_major);
+    for (const auto& [head_dim, turned] : std::initializer_list<std::pair<std::int64_t, std::int64_t>>{
+             {2, 2}, {6, 6}, {16, 16}, {128, 128}, {6, 2}, {128, 96}, {64, 16}}) {
+      SCOPED_TRACE(testing::Message() << head_dim << ", " << turned << " of them turn"
+                                      << (token_major ? ", by token" : ", by head"));
+      check_rope<TypeParam>({5, 6, 2, head_dim}, turned, token_major);
     }
   }
 }

@@ -124,8 +124,8 @@ class NvidiaKernels final : public ops::DeviceKernels {
     constexpr const char* kWhat = "rope_split";
     const OnDevice device(qkv);
     check_cuda(gpu::rope_split(type_of(qkv, kWhat), memory(qkv, kWhat), heads_of(q, kWhat),
-                               heads_of(k, kWhat), heads_of(v, kWhat), floats(cos_sin, kWhat), qkv.size(0),
-                               shape_of(q, k), device.stream()),
+                               heads_of(k, kWhat), heads_of(v, kWhat), floats(cos_sin, kWhat),
+                               cos_sin.size(1), qkv.size(0), shape_of(q, k), device.stream()),
                kWhat);
   }
 
@@ -134,8 +134,8 @@ class NvidiaKernels final : public ops::DeviceKernels {
     constexpr const char* kWhat = "rope_merge";
     const OnDevice device(dqkv);
     check_cuda(gpu::rope_merge(type_of(dqkv, kWhat), memory(dqkv, kWhat), heads_of(dq, kWhat),
-                               heads_of(dk, kWhat), heads_of(dv, kWhat), floats(cos_sin, kWhat), dqkv.size(0),
-                               shape_of(dq, dk), device.stream()),
+                               heads_of(dk, kWhat), heads_of(dv, kWhat), floats(cos_sin, kWhat),
+                               cos_sin.size(1), dqkv.size(0), shape_of(dq, dk), device.stream()),
                kWhat);
   }
 

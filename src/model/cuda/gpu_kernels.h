@@ -45,14 +45,15 @@ struct Heads {
 };
 
 /// Projection rows [rows, (heads + 2 kv_heads) * head_dim], rows = batch * seq_len, -> q, k and v with rotary
-/// embedding on q and k. cos_sin: [>= seq_len][head_dim] = cos (half) | sin (half). head_dim is even.
+/// embedding on the first `width` elements of each head of q and k. cos_sin: [>= seq_len][width] = cos (half)
+/// | sin (half). head_dim and width are even.
 [[nodiscard]] cudaError_t rope_split(DType type, const void* qkv, const Heads& q, const Heads& k,
-                                     const Heads& v, const float* cos_sin, std::int64_t rows,
-                                     const kernels::QkvShape& shape, cudaStream_t stream);
+                                     const Heads& v, const float* cos_sin, std::int64_t width,
+                                     std::int64_t rows, const kernels::QkvShape& shape, cudaStream_t stream);
 /// The transpose: gradients of q, k and v -> gradient of the projection rows.
 [[nodiscard]] cudaError_t rope_merge(DType type, void* dqkv, const Heads& dq, const Heads& dk,
-                                     const Heads& dv, const float* cos_sin, std::int64_t rows,
-                                     const kernels::QkvShape& shape, cudaStream_t stream);
+                                     const Heads& dv, const float* cos_sin, std::int64_t width,
+                                     std::int64_t rows, const kernels::QkvShape& shape, cudaStream_t stream);
 
 /// losses[r] = the row's cross entropy. With `scale` the logits [rows, n] become d(loss)/d(logits) * scale in
 /// place, without it (null, a host pointer) they stay. target < 0: ignored row, gradient and loss are zero;

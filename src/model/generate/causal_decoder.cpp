@@ -16,12 +16,16 @@ void require_positions(std::int64_t tokens, std::int64_t positions) {
                                 " (model.max_positions): shorten the prompt or add fewer tokens"));
 }
 
-/// x [tokens, heads, d] turned by `angles` [tokens, d] (cos half | sin half), pairing as Table::rope_split.
+/// x [tokens, heads, d], whose first `width` elements are turned by `angles` [tokens, width] (cos half | sin
+/// half), pairing as Table::rope_split.
 at::Tensor rotated(const at::Tensor& x, const at::Tensor& angles) {
-  const auto halves = x.to(at::kFloat).chunk(2, 2);
+  const std::int64_t width = angles.size(1);
+  const auto halves = x.narrow(2, 0, width).to(at::kFloat).chunk(2, 2);
   const auto turn = angles.unsqueeze(1).chunk(2, 2);
-  return at::cat({halves[0] * turn[0] - halves[1] * turn[1], halves[1] * turn[0] + halves[0] * turn[1]}, 2)
-      .to(x.scalar_type());
+  const at::Tensor turned =
+      at::cat({halves[0] * turn[0] - halves[1] * turn[1], halves[1] * turn[0] + halves[0] * turn[1]}, 2)
+          .to(x.scalar_type());
+  return at::cat({turned, x.narrow(2, width, x.size(2) - width)}, 2);
 }
 
 }  // namespace

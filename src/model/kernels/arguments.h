@@ -46,7 +46,7 @@ struct NormRows {
 };
 
 /// Angles of rotary positions: row i turns by those at table + places[i] * width, cos (half) | sin (half).
-/// A null table: no row turns.
+/// `width`: elements of a head that turn, at most all. A null table, of width 0: no row turns.
 struct RowAngles {
   const float* table = nullptr;
   const std::int64_t* places = nullptr;

@@ -64,7 +64,7 @@ struct Table {
   void (*row_dots)(const T* a, const T* b, float* out, std::int64_t rows, std::int64_t n);
   /// Projection rows [first, first + count), dense in `rows` -> their heads in q [heads, seq_len, d], k and v
   /// [kv_heads, seq_len, d], with rotary embedding (Su et al., RoFormer; the rotate-half pairing of Hugging
-  /// Face) on q and k.
+  /// Face) on the first angles.width elements of each head of q and k.
   void (*rope_split)(const T* rows, T* q, T* k, T* v, const RowAngles& angles, std::int64_t first,
                      std::int64_t count, QkvShape shape);
   /// The transpose of rope_split: gradients of q, k, v -> gradients of the projection rows.

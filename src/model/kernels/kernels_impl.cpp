@@ -167,21 +167,18 @@ void relu_backward(const T* y, const T* dy, T* dx, std::int64_t n, float factor)
   }
 }
 
-/// Rotates one head by the angle of its position (RoPE, Su et al., 2021), pairing element i with i + d/2 as
-/// transformers' Llama does. `sign` -1 is the inverse, which is also the transpose: the backward pass.
+/// Rotates the first `width` elements of a head by the angle of its position (RoPE, Su et al., 2021), pairing
+/// element i with i + width/2 as transformers' Llama does; the others stay. `sign` -1 is the inverse, which
+/// is also the transpose: the backward pass.
 template <class T>
-void rotate(const T* from, T* to, const float* angle, std::int64_t d, float sign) {
-  if (angle == nullptr) {
-    std::copy(from, from + d, to);
-    return;
-  }
-  const std::int64_t half = d / 2;
-  for (const auto [begin, width] : Chunks<T>(half)) {
-    const Loaded<T> as(from + begin, width);
-    const Loaded<T> bs(from + half + begin, width);
-    Stored<T> firsts(to + begin, width);
-    Stored<T> seconds(to + half + begin, width);
-    for (std::int64_t i = 0; i < width; ++i) {
+void rotate(const T* from, T* to, const float* angle, std::int64_t width, std::int64_t d, float sign) {
+  const std::int64_t half = width / 2;
+  for (const auto [begin, count] : Chunks<T>(half)) {
+    const Loaded<T> as(from + begin, count);
+    const Loaded<T> bs(from + half + begin, count);
+    Stored<T> firsts(to + begin, count);
+    Stored<T> seconds(to + half + begin, count);
+    for (std::int64_t i = 0; i < count; ++i) {
       const float a = as[i];
       const float b = bs[i];
       const float c = angle[begin + i];
@@ -190,6 +187,7 @@ void rotate(const T* from, T* to, const float* angle, std::int64_t d, float sign
       seconds.set(i, b * c + a * s);
     }
   }
+  std::copy(from + width, from + d, to + width);
 }
 
 template <class T>
@@ -202,9 +200,9 @@ void rope_split(const T* rows, T* q, T* k, T* v, const RowAngles& angles, std::i
     const float* const angle = angles.of(r);
     const std::int64_t at = (first + r) * d;
     for (std::int64_t h = 0; h < shape.heads; ++h, row += d)
-      rotate(row, q + h * head_stride + at, angle, d, 1.0F);
+      rotate(row, q + h * head_stride + at, angle, angles.width, d, 1.0F);
     for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d)
-      rotate(row, k + h * head_stride + at, angle, d, 1.0F);
+      rotate(row, k + h * head_stride + at, angle, angles.width, d, 1.0F);
     for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d)
       std::copy(row, row + d, v + h * head_stride + at);
   }
@@ -220,9 +218,9 @@ void rope_merge(T* rows, const T* dq, const T* dk, const T* dv, const RowAngles&
     const float* const angle = angles.of(r);
     const std::int64_t at = (first + r) * d;
     for (std::int64_t h = 0; h < shape.heads; ++h, row += d)
-      rotate(dq + h * head_stride + at, row, angle, d, -1.0F);
+      rotate(dq + h * head_stride + at, row, angle, angles.width, d, -1.0F);
     for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d)
-      rotate(dk + h * head_stride + at, row, angle, d, -1.0F);
+      rotate(dk + h * head_stride + at, row, angle, angles.width, d, -1.0F);
     for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d)
       std::copy(dv + h * head_stride + at, dv + h * head_stride + at + d, row);
   }

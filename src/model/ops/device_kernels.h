@@ -49,7 +49,8 @@ class DeviceKernels {
                                const at::Tensor& dgate_up) const = 0;
 
   /// qkv: [batch * T, (heads + 2 kv_heads) * head_dim] -> q [batch, T, heads, head_dim], k and v [batch, T,
-  /// kv_heads, head_dim] of any strides whose last is 1. cos_sin: fp32 [>= T, head_dim].
+  /// kv_heads, head_dim] of any strides whose last is 1. cos_sin: fp32 [>= T, width <=
+  /// head_dim]; the first `width` elements of a head turn.
   virtual void rope_split(const at::Tensor& qkv, const at::Tensor& cos_sin, const at::Tensor& q,
                           const at::Tensor& k, const at::Tensor& v) const = 0;
   /// The transpose: gradients of q, k and v -> dqkv.

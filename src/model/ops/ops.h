@@ -77,7 +77,9 @@ struct AttentionOptions {
 
 /// Position information of an attention; undefined tensors: none.
 struct AttentionPositions {
-  at::Tensor rotary;  ///< fp32 [>= longest sequence, head_dim] (cos half | sin half), for queries and keys
+  /// fp32 [>= longest sequence, width <= head_dim] (cos half | sin half), for the first `width` elements of
+  /// each head of queries and keys.
+  at::Tensor rotary;
   /// [heads, 2 * span - 1], span >= longest sequence: added to the scaled score of query i and key j is
   /// element (j - i) + span - 1. Gets a gradient.
   at::Tensor bias;

@@ -176,7 +176,7 @@ class CpuTable final : public DeviceKernels {
     template <class F>
     void for_each_sample(const at::Tensor& cos_sin, const at::Tensor& rows, const F& f) const {
       const at::Tensor places = at::arange(shape.seq_len);
-      const kernels::RowAngles angles{in<float>(cos_sin), in<std::int64_t>(places), shape.head_dim};
+      const kernels::RowAngles angles{in<float>(cos_sin), in<std::int64_t>(places), cos_sin.size(1)};
       visit(rows.scalar_type(), [&](auto tag) {
         using T = typename decltype(tag)::type;
         for (std::int64_t batch = 0; batch * shape.seq_len < rows.size(0); ++batch) {

@@ -68,22 +68,24 @@ void run_rows(DType type, const Sizes& s) {
   done(gpu::dropout(type, zeros(), zeros(), s.rows, s.n, {1, 1000, 1.0F, samples, places}, nullptr));
 }
 
-void run_rope(DType type, std::size_t shift) {
+void run_rope(DType type, std::size_t shift, std::int64_t width) {
   const kernels::QkvShape shape{3, 4, 2, 16};
   const std::int64_t rows = 2 * shape.seq_len;
   const Zeros qkv(rows * 8 * shape.head_dim * 4, shift);
   const Zeros q(rows * 4 * shape.head_dim * 4, shift);
   const Zeros k(rows * 2 * shape.head_dim * 4, shift);
   const Zeros v(rows * 2 * shape.head_dim * 4, shift);
-  const Zeros angles(shape.seq_len * shape.head_dim * 4, 0);
+  const Zeros angles(shape.seq_len * width * 4, 0);
   const auto heads = [&](const Zeros& data, std::int64_t count) {
     return gpu::Heads{data, count * shape.seq_len * shape.head_dim, shape.seq_len * shape.head_dim,
                       shape.head_dim};
   };
-  EXPECT_EQ(gpu::rope_split(type, qkv, heads(q, 4), heads(k, 2), heads(v, 2), angles, rows, shape, nullptr),
-            cudaSuccess);
-  EXPECT_EQ(gpu::rope_merge(type, qkv, heads(q, 4), heads(k, 2), heads(v, 2), angles, rows, shape, nullptr),
-            cudaSuccess);
+  EXPECT_EQ(
+      gpu::rope_split(type, qkv, heads(q, 4), heads(k, 2), heads(v, 2), angles, width, rows, shape, nullptr),
+      cudaSuccess);
+  EXPECT_EQ(
+      gpu::rope_merge(type, qkv, heads(q, 4), heads(k, 2), heads(v, 2), angles, width, rows, shape, nullptr),
+      cudaSuccess);
 }
 
 void run_vectors(std::size_t shift) {
@@ -110,8 +112,10 @@ void run_vectors(std::size_t shift) {
 void run_everything() {
   for (const DType type : kTypes) {
     for (const Sizes& sizes : {Sizes{3, 512, 0}, Sizes{2, 7, 4}}) run_rows(type, sizes);
-    run_rope(type, 0);
-    run_rope(type, 4);
+    for (const std::int64_t width : {16, 8}) {
+      run_rope(type, 0, width);
+      run_rope(type, 4, width);
+    }
     run_norm(type, {1, 8200, 0});  // longer than a block's registers hold
   }
   run_rows(DType::kF32, {1, 12001, 0});  // sums that do not fit shared memory

@@ -226,41 +226,50 @@ TYPED_TEST(Kernels, RowDotsAndSumRows) {
   }
 }
 
-TYPED_TEST(Kernels, RopeRotatesPairsAndMergeIsItsTranspose) {
+/// Heads of which the first `turned` elements turn.
+template <class T>
+void check_rope(std::int64_t turned) {
   const QkvShape shape{.seq_len = 5, .heads = 6, .kv_heads = 2, .head_dim = 14};
   const std::int64_t d = shape.head_dim;
   const std::int64_t width = (shape.heads + 2 * shape.kv_heads) * d;
-  const auto table = random_values<float>(shape.seq_len * d, 3);
-  const auto row = random_values<TypeParam>(width, 4);
+  const auto table = random_values<float>(shape.seq_len * turned, 3);
+  const auto row = random_values<T>(width, 4);
   const std::int64_t position = 3;
-  std::vector<TypeParam> q(static_cast<std::size_t>(shape.heads * shape.seq_len * d));
-  std::vector<TypeParam> k(static_cast<std::size_t>(shape.kv_heads * shape.seq_len * d));
+  std::vector<T> q(static_cast<std::size_t>(shape.heads * shape.seq_len * d));
+  std::vector<T> k(static_cast<std::size_t>(shape.kv_heads * shape.seq_len * d));
   auto v = k;
-  const RowAngles angles{table.data(), &position, d};
-  kernels<TypeParam>().rope_split(row.data(), q.data(), k.data(), v.data(), angles, position, 1, shape);
-  std::vector<TypeParam> merged(row.size());
-  kernels<TypeParam>().rope_merge(merged.data(), q.data(), k.data(), v.data(), angles, position, 1, shape);
+  const RowAngles angles{table.data(), &position, turned};
+  kernels<T>().rope_split(row.data(), q.data(), k.data(), v.data(), angles, position, 1, shape);
+  std::vector<T> merged(row.size());
+  kernels<T>().rope_merge(merged.data(), q.data(), k.data(), v.data(), angles, position, 1, shape);
   for (std::int64_t head = 0; head < shape.heads + 2 * shape.kv_heads; ++head) {
     const bool is_q = head < shape.heads;
     const bool is_v = head >= shape.heads + shape.kv_heads;
     const auto& where = is_q ? q : (is_v ? v : k);
     const std::int64_t h = is_q ? head : (is_v ? head - shape.heads - shape.kv_heads : head - shape.heads);
-    const TypeParam* at = where.data() + (h * shape.seq_len + position) * d;
-    for (std::int64_t i = 0; i < d / 2; ++i) {
+    const T* at = where.data() + (h * shape.seq_len + position) * d;
+    for (std::int64_t i = turned; i < d; ++i) {
+      EXPECT_EQ(to_float(at[i]), to_float(row[head * d + i]));
+      EXPECT_EQ(to_float(merged[head * d + i]), to_float(row[head * d + i]));
+    }
+    for (std::int64_t i = 0; i < turned / 2; ++i) {
       const auto a = static_cast<double>(to_float(row[head * d + i]));
-      const auto b = static_cast<double>(to_float(row[head * d + i + d / 2]));
-      const double c = is_v ? 1.0 : static_cast<double>(table[position * d + i]);
-      const double s = is_v ? 0.0 : static_cast<double>(table[position * d + i + d / 2]);
-      const double tolerance =
-          4 * kRounding<TypeParam> * (std::abs(a) + std::abs(b)) * (std::abs(c) + std::abs(s));
+      const auto b = static_cast<double>(to_float(row[head * d + i + turned / 2]));
+      const double c = is_v ? 1.0 : static_cast<double>(table[position * turned + i]);
+      const double s = is_v ? 0.0 : static_cast<double>(table[position * turned + i + turned / 2]);
+      const double tolerance = 4 * kRounding<T> * (std::abs(a) + std::abs(b)) * (std::abs(c) + std::abs(s));
       EXPECT_NEAR(static_cast<double>(to_float(at[i])), a * c - b * s, tolerance);
-      EXPECT_NEAR(static_cast<double>(to_float(at[i + d / 2])), b * c + a * s, tolerance);
+      EXPECT_NEAR(static_cast<double>(to_float(at[i + turned / 2])), b * c + a * s, tolerance);
       // R^T R = (c^2 + s^2) I.
       const double square = c * c + s * s;
       EXPECT_NEAR(static_cast<double>(to_float(merged[head * d + i])), a * square,
                   2 * tolerance * (std::abs(c) + std::abs(s)) + 1e-12);
     }
   }
+}
+
+TYPED_TEST(Kernels, RopeRotatesPairsAndMergeIsItsTranspose) {
+  for (const std::int64_t turned : {14, 6}) check_rope<TypeParam>(turned);
 }
 
 TEST(KernelValues, Bf16RoundsToNearestEven) {

@@ -191,6 +191,7 @@ struct AttentionCase {
   bool rotary;
   bool biased;
   std::vector<std::int64_t> keys;
+  std::int64_t still = 0;  ///< elements of a head that do not turn
 };
 
 struct Projections {
@@ -222,8 +223,10 @@ at::Tensor by_head(const at::Tensor& rows, std::int64_t count, std::int64_t repe
 
 at::Tensor rotated(const at::Tensor& x, const at::Tensor& cos_sin) {
   const auto table = cos_sin.narrow(0, 0, x.size(1)).to(at::kDouble).chunk(2, 1);
-  const auto halves = x.chunk(2, 2);
-  return at::cat({halves[0] * table[0] - halves[1] * table[1], halves[1] * table[0] + halves[0] * table[1]},
+  const std::int64_t width = cos_sin.size(1);
+  const auto halves = x.narrow(2, 0, width).chunk(2, 2);
+  return at::cat({halves[0] * table[0] - halves[1] * table[1], halves[1] * table[0] + halves[0] * table[1],
+                  x.narrow(2, width, x.size(2) - width)},
                  2);
 }
 
@@ -252,6 +255,8 @@ TEST_P(Ops, SelfAttentionMatchesItsDefinition) {
       {{37, 37}, {6, 3, 10, true, 0.3F}, true, false, {}},
       {{127, 5, 128, 1}, {4, 1, 8, true, 0.4F}, true, false, {}},
       {{129, 300}, {3, 1, 14, true, 0.25F}, true, false, {}},
+      {{37, 130}, {4, 2, 16, true, 0.3F}, true, false, {}, 4},
+      {{37, 37}, {2, 1, 10, true, 0.3F}, true, false, {}, 8},
       {{5, 64}, {2, 2, 6, true, 0.4F}, false, false, {}},
       {{5, 150}, {4, 4, 6, false, 0.4F}, false, false, {}},
       {{150, 1, 300}, {4, 2, 8, true, 0.4F, 17}, true, false, {}},
@@ -263,7 +268,7 @@ TEST_P(Ops, SelfAttentionMatchesItsDefinition) {
   for (const AttentionCase& c : cases) {
     const AttentionOptions& o = c.options;
     const Sequences sequences = make_sequences(c.lengths);
-    const at::Tensor angle = at::rand({sequences->longest() + 3, o.head_dim / 2}) * 6.28;
+    const at::Tensor angle = at::rand({sequences->longest() + 3, (o.head_dim - c.still) / 2}) * 6.28;
     const at::Tensor cos_sin = at::cat({angle.cos(), angle.sin()}, 1).contiguous();
     const at::Tensor qkv = leaf({sequences->tokens(), (o.heads + 2 * o.kv_heads) * o.head_dim});
     const at::Tensor bias = c.biased ? leaf({o.heads, 2 * sequences->longest() + 3}) : at::Tensor();
