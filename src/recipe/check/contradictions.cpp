@@ -59,15 +59,23 @@ bool is_chosen(const Use& use, const Recipe& recipe) {
   return (use.values >> value & 1U) != 0;
 }
 
+/// What to set in place of a key that the chooser's value does not use: that value's own key of the same
+/// name, as optim.muon.momentum for optim.momentum, or the chooser.
+std::string in_place_of(const Use& use, const RecipeTexts& texts) {
+  const std::string_view key = use.key;
+  const auto dot = key.rfind('.') + 1;
+  const std::string own = str(key.substr(0, dot), texts.value(use.chooser), '.', key.substr(dot));
+  return find_key(own) != nullptr ? own : str(use.chooser, ": ", join(words_of(use), " or "));
+}
+
 void check_uses(const Recipe& recipe, const RecipeTexts& texts, std::vector<Conflict>& found) {
   for (const Use& use : kUses) {
     const bool reported = !found.empty() && found.back().keys.front() == use.key;
     if (reported || !texts.is_set(use.key)) continue;
     if (is_chosen(use, recipe)) continue;
-    found.push_back(
-        {{use.key, use.chooser},
-         str(texts.words(use.key), ", which ", use.chooser, ": ", texts.value(use.chooser),
-             " does not use; remove it, or set ", use.chooser, ": ", join(words_of(use), " or "))});
+    found.push_back({{use.key, use.chooser},
+                     str(texts.words(use.key), ", which ", use.chooser, ": ", texts.value(use.chooser),
+                         " does not use; remove it, or set ", in_place_of(use, texts))});
   }
 }
 
