@@ -26,6 +26,7 @@ const std::vector<Family>& families() {
     for (const LlamaFamily& family : kLlamaFamilies)
       all.push_back({word_of(family.kind), describe_llama, {}});
     all.push_back({"gpt2", describe_gpt2, {".c_attn.weight", ".c_proj.weight", ".c_fc.weight"}});
+    all.push_back({"gpt_neox", describe_gpt_neox, {}});
     all.push_back({"t5", describe_t5, {}});
     return all;
   }();
@@ -44,6 +45,13 @@ const Family* find_family(const std::string& type) {
 bool has_ending(const std::string& name, const NameEndings& endings) {
   return std::any_of(endings.begin(), endings.end(),
                      [&](const std::string& ending) { return name.ends_with(ending); });
+}
+
+void require_pairs(const ModelConfig& config, const ModelOptions& model) {
+  const std::int64_t turned = rotary_size(model);
+  if (!config.is_import() || (turned > 0 && turned % 2 == 0 && head_size(model) % 2 == 0)) return;
+  const std::string part = turned == head_size(model) ? "" : str(", of which ", turned, " are rotated");
+  config.fail(str("the head size is ", head_size(model), part, "; rotary positions need an even one"));
 }
 
 std::string number_text(double value) {

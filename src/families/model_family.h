@@ -31,6 +31,7 @@ struct ModelDescription {
   std::vector<Tied> tied;
   /// Parameters that are not in the files, and the ones whose values they start with.
   std::map<std::string, std::string> copies;
+  std::string head = "lm_head.weight";
   NameEndings transposed;  ///< see transposed_endings()
   /// The prefix of every name in files of the whole model ("transformer."); files of its trunk have it
   /// nowhere.
@@ -63,7 +64,11 @@ struct ModelDescription {
 /// Llama's decoder.
 void describe_llama(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
 void describe_gpt2(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
+void describe_gpt_neox(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
 void describe_t5(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
+
+/// Refuses, on import, a head of which rotary positions would not turn pairs of elements.
+void require_pairs(const ModelConfig& config, const ModelOptions& model);
 
 /// The number as recipes write it: 500000, 1e-05.
 [[nodiscard]] std::string number_text(double value);

@@ -67,7 +67,7 @@ const std::vector<LlamaLike>& llama_likes() {
        .max_positions = 4096,
        .windows = Windows::kAll,
        .norm_eps = 1e-5,
-       .rope = {.as_phi3 = true},
+       .rope = {.partial = 1.0, .as_phi3 = true},
        .window = 0},
       {.kind = ModelKind::kGemma3Text,
        .max_positions = 131'072,
@@ -173,6 +173,9 @@ void read_own(const ModelConfig& config, ModelOptions& model) {
     config.require_text("hidden_act", "silu", "silu");
   if (model.kind == ModelKind::kPhi3) {
     for (const char* dropout : {"resid_pdrop", "embd_pdrop"}) config.require_number(dropout, 0);
+    // Of Phi-4-mini; transformers does not know them.
+    for (const char* one : {"full_attn_mod", "interpolate_factor"}) config.require_number(one, 1);
+    config.require_flag("lm_head_bias", false);
   }
   if (model.kind == ModelKind::kSmolLm3) read_smollm3(config, model);
   if (model.kind == ModelKind::kGranite) read_granite(config, model);
@@ -195,8 +198,6 @@ ModelOptions read_sizes(const ModelConfig& config, const LlamaLike& family) {
   if (model.heads % model.kv_heads != 0)
     config.fail(str("the head counts do not divide: hidden_size ", model.hidden_size,
                     ", num_attention_heads ", model.heads, ", num_key_value_heads ", model.kv_heads));
-  if (config.is_import() && model.head_size % 2 != 0)
-    config.fail(str("the head size is ", model.head_size, "; rotary positions need an even one"));
   return model;
 }
 
@@ -239,14 +240,15 @@ void describe_llama(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelD
   for (const char* flag : {"attention_bias", "mlp_bias", "add_cross_attention", "is_encoder_decoder"})
     config.require_flag(flag, false);
   config.require_number("attention_dropout", 0);
-  config.require_number("partial_rotary_factor", 1);
   model.norm_eps = config.real_or("rms_norm_eps", family.norm_eps, model_ranges::kNormEps);
   read_window(config, family, model);
   read_own(config, model);
   const RopeConfig rope = read_rope(config, model.max_positions, family.rope);
   if (rope.scaling.kind != RopeKind::kDefault && !find_llama_family(model.kind)->scales_rope)
     config.differs(str("stretched rotary positions of ", word_of(model.kind)));
-  const auto frequencies = static_cast<std::size_t>(model.head_size / 2);
+  model.partial_rotary_factor = rope.partial_factor;
+  require_pairs(config, model);
+  const auto frequencies = static_cast<std::size_t>(rotary_size(model) / 2);
   for (const std::vector<double>* factors : {&rope.scaling.short_factor, &rope.scaling.long_factor}) {
     if (rope.scaling.kind == RopeKind::kLongRope && factors->size() != frequencies)
       config.fail(str("a list of factors of rotary positions has ", factors->size(), " numbers; expected ",

@@ -75,12 +75,12 @@ StoredWeight ModelWeights::match(const TensorInfo& wanted, const std::string& na
 
 /// What AutoModel saves is the model without its head, though its config.json is that of the whole.
 void ModelWeights::require_head() const {
-  constexpr const char* kHead = "lm_head.weight";
-  const auto is_head = [&](const TensorInfo& tensor) { return tensor.name == kHead; };
+  const std::string& head = model_.head;
+  const auto is_head = [&](const TensorInfo& tensor) { return tensor.name == head; };
   const bool wanted = std::any_of(model_.tensors.begin(), model_.tensors.end(), is_head);
-  if (!wanted || model_.copies.contains(kHead) || source_.tensors().contains(kHead)) return;
+  if (!wanted || model_.copies.contains(head) || source_.tensors().contains(head)) return;
   refuse(
-      str("it holds a base model, without the head ('", kHead,
+      str("it holds a base model, without the head ('", head,
           "') that predicts tokens, and config.json does not tie the head to the embedding; save the whole "
           "model (AutoModelForCausalLM, not AutoModel), or set tie_word_embeddings to true if they are one"));
 }

@@ -15,6 +15,7 @@ constexpr const char* kFull = "full_attention";
 constexpr const char* kSliding = "sliding_attention";
 
 constexpr const char* kLocal = "rope_local_base_freq";
+constexpr const char* kPartial = "partial_rotary_factor";
 constexpr const char* kOriginal = "original_max_position_embeddings";
 constexpr std::int64_t kPhi3Original = 4096;
 
@@ -35,14 +36,10 @@ Json of_full_layers(ModelConfig& config, const char* key, const Json& rope, cons
   return full;
 }
 
-/// A Phi-3's, without what stands beside it.
-Json of_phi3(ModelConfig& config, const char* key, Json rope) {
-  if (rope["rope_type"] == "su" || rope["rope_type"] == "yarn") rope["rope_type"] = "longrope";  // old names
-  for (const char* beside : {kOriginal, "partial_rotary_factor"}) {
-    if (rope.contains(beside)) config.take_value(beside, Json(rope[beside]), key);
-    rope.erase(beside);
-  }
-  return rope;
+/// Makes a member of `rope` one of the file.
+void move_out(ModelConfig& config, const char* key, Json& rope, const char* member) {
+  if (rope.contains(member)) config.take_value(member, Json(rope[member]), key);
+  rope.erase(member);
 }
 
 /// rope_scaling or rope_parameters as one spells it now: rope_type in place of type.
@@ -62,7 +59,11 @@ Json spelled(ModelConfig& config, const char* key, const RopeSpelling& spelling)
     rope.erase("type");
   }
   if (!rope.contains("rope_type")) rope["rope_type"] = "default";
-  return spelling.as_phi3 ? of_phi3(config, key, std::move(rope)) : rope;
+  if (spelling.partial) move_out(config, key, rope, kPartial);
+  if (!spelling.as_phi3) return rope;
+  move_out(config, key, rope, kOriginal);
+  if (rope["rope_type"] == "su" || rope["rope_type"] == "yarn") rope["rope_type"] = "longrope";  // old names
+  return rope;
 }
 
 /// transformers 5 follows rope_scaling, with a default for a theta that it does not state, and versions
@@ -126,7 +127,7 @@ RopeScalingOptions read_scaling(ModelConfig& config, const Json& json, const std
   if (!kind || (kind != RopeKind::kDefault && is_long != spelling.as_phi3))
     config.differs(str("rotary positions of type '", printable(word), '\''));
   (void)rope.has("rope_theta");
-  rope.require_number("partial_rotary_factor", 1);
+  rope.require_number(kPartial, 1);
   RopeScalingOptions scaling{.kind = *kind};
   if (spelling.as_phi3) {
     const std::int64_t original = config.size_or(kOriginal, kPhi3Original, model_ranges::kMaxPositions);
@@ -168,6 +169,7 @@ void add_members(RopeConfig& rope, Json json, const RopeSpelling& spelling) {
   if (rope.scaling.original_positions > 0) json[kOriginal] = rope.scaling.original_positions;
   if (rope.scaling.kind != RopeKind::kDefault && !spelling.as_phi3) rope.members["rope_scaling"] = json;
   json["rope_theta"] = rope.theta;
+  if (spelling.partial) json[kPartial] = rope.members[kPartial] = rope.partial_factor;
   rope.members["rope_theta"] = rope.theta;
   if (rope.window_theta > 0) rope.members[kLocal] = rope.window_theta;
   if (spelling.by_layer_type) {
@@ -202,6 +204,10 @@ RopeConfig read_rope(ModelConfig& config, std::int64_t max_positions, const Rope
     config.fail("'rope_theta' is missing, for which versions of transformers have different defaults");
   RopeConfig rope{.theta =
                       config.real_or("rope_theta", spelling.theta.value_or(0), model_ranges::kRopeTheta)};
+  if (spelling.partial)
+    rope.partial_factor = config.real_or(kPartial, *spelling.partial, model_ranges::kPartialRotary);
+  else
+    config.require_number(kPartial, 1);
   rope.scaling = read_scaling(config, json, config.inside(key), max_positions, spelling);
   if (spelling.window_theta)
     rope.window_theta = config.real_or(kLocal, *spelling.window_theta, model_ranges::kRopeTheta);
@@ -213,6 +219,8 @@ std::string recipe_lines(const RopeConfig& rope) {
   const RopeScalingOptions& scaling = rope.scaling;
   std::string lines = str("  rope_theta: ", number_text(rope.theta), '\n');
   if (rope.window_theta > 0) lines += str("  window_rope_theta: ", number_text(rope.window_theta), '\n');
+  if (rope.partial_factor != 1)
+    lines += str("  partial_rotary_factor: ", number_text(rope.partial_factor), '\n');
   if (scaling.kind == RopeKind::kDefault) return lines;
   lines += str("  rope_scaling:\n    kind: ", word_of(scaling.kind), '\n');
   if (scaling.kind == RopeKind::kLongRope)

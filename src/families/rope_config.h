@@ -11,6 +11,7 @@ struct RopeConfig {
   double theta = 0;
   double window_theta = 0;  ///< of layers with a window; 0: theta
   RopeScalingOptions scaling;
+  double partial_factor = 1;  ///< share of a head that turns
   /// Members that state them for every version of transformers: 4 reads rope_theta and rope_scaling, 5 writes
   /// rope_parameters only, and takes the others where they are present.
   std::map<std::string, checkpoint::Json> members;
@@ -23,6 +24,8 @@ struct RopeSpelling {
   bool by_layer_type = false;
   /// The default of rope_local_base_freq, the theta of layers with a window; nothing: they have the others'.
   std::optional<double> window_theta = {};
+  /// The default of partial_rotary_factor; nothing: whole heads turn, and no part of them can.
+  std::optional<double> partial = {};
   /// longrope is the only stretching, and original_max_position_embeddings stands beside it.
   bool as_phi3 = false;
 };

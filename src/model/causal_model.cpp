@@ -40,14 +40,14 @@ Layer& CausalModel::add_block_layer(const std::string& name) {
   return layer;
 }
 
-void CausalModel::add_head(const std::string& norm, const ShapeTable& shapes) {
-  head_layer_ = layers_.emplace_back(std::make_unique<Layer>("lm_head", Layer::Role::kHead)).get();
+void CausalModel::add_head(const std::string& norm, const ShapeTable& shapes, const std::string& head) {
+  head_layer_ = layers_.emplace_back(std::make_unique<Layer>(head, Layer::Role::kHead)).get();
   final_norm_.emplace(head_layer_->add_layer(norm), shapes, options_);
   if (options_.tie_embeddings) {
     head_ = embedding_;
     shared_.front().users.push_back(head_layer_);
   } else {
-    head_ = add_linear(*head_layer_, "lm_head", shapes, normal(options_.init_std)).weight;
+    head_ = add_linear(*head_layer_, head, shapes, normal(options_.init_std)).weight;
   }
 }
 
@@ -62,6 +62,12 @@ void CausalModel::add_adapter(Linear& linear, const std::vector<AdaptedMatrix>& 
   linear.adapter.emplace(*linear.weight, adapted, lora);
   shared_.push_back({linear.adapter->a(), {}});
   shared_.push_back({linear.adapter->b(), {}});
+}
+
+void CausalModel::add_adapters(Attention& attention, Mlp& mlp, const std::vector<AdaptedMatrix>& adapted,
+                               const LoraOptions& lora) {
+  for (Linear* linear : {&attention.in, &attention.out, &mlp.inner, &mlp.outer})
+    add_adapter(*linear, adapted, lora);
 }
 
 at::Tensor CausalModel::embedded(const at::Tensor& ids, const Pass& /*pass*/) const {

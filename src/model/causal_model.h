@@ -36,11 +36,12 @@ class CausalModel : public Model {
   Layer& add_embedding(const std::string& name, const ShapeTable& shapes);
   /// Adds the layer of the next block.
   Layer& add_block_layer(const std::string& name);
-  /// Adds the layer "lm_head", with the final norm `norm` in it.
-  void add_head(const std::string& norm, const ShapeTable& shapes);
+  /// Adds the layer `head`, with the final norm `norm` in it.
+  void add_head(const std::string& norm, const ShapeTable& shapes, const std::string& head = "lm_head");
 
-  /// Gives the product those adapters that are of its matrices, if any.
-  void add_adapter(Linear& linear, const std::vector<AdaptedMatrix>& adapted, const LoraOptions& lora);
+  /// Gives the products of a block those adapters that are of their matrices.
+  void add_adapters(Attention& attention, Mlp& mlp, const std::vector<AdaptedMatrix>& adapted,
+                    const LoraOptions& lora);
 
   /// ids [tokens] -> [tokens, hidden]; runs within the embedding's layer.
   [[nodiscard]] virtual at::Tensor embedded(const at::Tensor& ids, const Pass& pass) const;
@@ -53,6 +54,8 @@ class CausalModel : public Model {
   const ModelOptions options_;
 
  private:
+  /// Gives the product those adapters that are of its matrices, if any.
+  void add_adapter(Linear& linear, const std::vector<AdaptedMatrix>& adapted, const LoraOptions& lora);
   /// ids [tokens] -> hidden states before the final norm.
   at::Tensor body(const at::Tensor& ids, const Pass& pass) const;
   /// body() of whole sequences.

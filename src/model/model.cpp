@@ -9,6 +9,7 @@
 #include "model/cnn/cnn.h"
 #include "model/deepvit/deepvit.h"
 #include "model/gpt2/gpt2.h"
+#include "model/gpt_neox/gpt_neox.h"
 #include "model/llama/llama.h"
 #include "model/t5/t5.h"
 #include "model/vit/vit.h"
@@ -59,6 +60,8 @@ std::unique_ptr<Model> whole_model(const ModelOptions& options, const ModelTypes
       break;
     case ModelClass::kGpt2:
       return std::make_unique<Gpt2>(options, types, device);
+    case ModelClass::kGptNeoX:
+      return std::make_unique<GptNeoX>(options, types, device, lora);
     case ModelClass::kT5:
       return std::make_unique<T5>(options, types);
     case ModelClass::kVit:

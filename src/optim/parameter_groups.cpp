@@ -34,7 +34,7 @@ void require_match(const std::string& key, const std::string& pattern,
   const std::size_t count = std::min(kNamesShown, names.size());
   for (std::size_t i = 0; i < count; ++i)
     shown.push_back("'" + names[i * (names.size() - 1) / std::max<std::size_t>(count - 1, 1)] + "'");
-  const char* tied = matches(pattern, "lm_head.weight")
+  const char* tied = matches(pattern, "lm_head.weight") || matches(pattern, "embed_out.weight")
                          ? "; a head that is tied (model.tie_embeddings) has no weight of its own: name the "
                            "embedding's"
                          : "";

@@ -111,12 +111,42 @@ ModelPreset gemma3(const char* name, const char* what, const LlamaSize& size) {
   return preset;
 }
 
+/// A quarter of each head turns.
+ModelPreset pythia(const char* name, const char* what, const LlamaSize& size) {
+  ModelPreset preset = llama(name, what, size, 1e4, false);
+  preset.model.kind = ModelKind::kGptNeoX;
+  preset.model.kv_heads = ModelOptions{}.kv_heads;
+  preset.model.partial_rotary_factor = 0.25;
+  return preset;
+}
+
+std::vector<ModelPreset> pythias() {
+  const auto size = [](std::int64_t vocabulary, std::int64_t hidden, std::int64_t layers,
+                       std::int64_t heads) {
+    return LlamaSize{vocabulary, hidden, 4 * hidden, layers, heads, heads, 2048};
+  };
+  return {
+      pythia("pythia_70m", "Pythia 70M", size(50304, 512, 6, 8)),
+      pythia("pythia_160m", "Pythia 160M", size(50304, 768, 12, 12)),
+      pythia("pythia_410m", "Pythia 410M", size(50304, 1024, 24, 16)),
+      pythia("pythia_1b", "Pythia 1B", size(50304, 2048, 16, 8)),
+      pythia("pythia_1_4b", "Pythia 1.4B", size(50304, 2048, 24, 16)),
+      pythia("pythia_2_8b", "Pythia 2.8B", size(50304, 2560, 32, 32)),
+      pythia("pythia_6_9b", "Pythia 6.9B", size(50432, 4096, 32, 32)),
+      pythia("pythia_12b", "Pythia 12B", size(50688, 5120, 36, 40)),
+  };
+}
+
 std::vector<ModelPreset> newer_families() {
   constexpr auto kOlmo2 = ModelKind::kOlmo2;
   ModelPreset smollm3 = llama("smollm3_3b", "SmolLM3 3B", {128256, 2048, 11008, 36, 16, 4, 65536}, 5e6, true);
   smollm3.model.kind = ModelKind::kSmolLm3;
   smollm3.model.norm_eps = 1e-6;
   smollm3.model.no_rope_every = 4;
+  ModelPreset phi4_mini = phi("phi4_mini", "Phi-4-mini, rotary frequencies not scaled",
+                              {200064, 3072, 8192, 32, 24, 8, 4096}, 1e4, 0);
+  phi4_mini.model.partial_rotary_factor = 0.75;
+  phi4_mini.model.tie_embeddings = true;
   return {
       olmo(kOlmo2, "olmo2_1b", "OLMo 2 1B", {100352, 2048, 8192, 16, 16, 16, 4096}),
       olmo(kOlmo2, "olmo2_7b", "OLMo 2 7B", {100352, 4096, 11008, 32, 32, 32, 4096}),
@@ -128,6 +158,7 @@ std::vector<ModelPreset> newer_families() {
       granite("granite_3_3_8b", "Granite 3.3 8B", {49159, 4096, 12800, 40, 32, 8, 131072}, 16),
       phi("phi3_mini_4k", "Phi-3 mini 4k", {32064, 3072, 8192, 32, 32, 32, 4096}, 1e4, 2047),
       phi("phi4", "Phi-4", {100352, 5120, 17920, 40, 40, 10, 16384}, 2.5e5, 0),
+      phi4_mini,
       gemma3("gemma3_270m", "Gemma 3 270M", {262144, 640, 2048, 18, 4, 1, 32768}),
       gemma3("gemma3_1b", "Gemma 3 1B", {262144, 1152, 6912, 26, 4, 1, 32768}),
   };
@@ -289,7 +320,7 @@ const std::vector<ModelPreset>& model_presets() {
   static const std::vector<ModelPreset> table = [] {
     std::vector<ModelPreset> all;
     for (const std::vector<ModelPreset>& part :
-         {llamas(), llama_families(), newer_families(), gpts(), t5s(), image_models()}) {
+         {llamas(), llama_families(), newer_families(), gpts(), pythias(), t5s(), image_models()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;

@@ -11,6 +11,8 @@ at::Tensor loss_sum(const Pass& pass, const SampleBatch& sample) {
       return llama_loss(pass, sample);
     case ModelClass::kGpt2:
       return gpt2_loss(pass, sample);
+    case ModelClass::kGptNeoX:
+      return gpt_neox_loss(pass, sample);
     case ModelClass::kT5:
       return t5_loss(pass, sample);
     case ModelClass::kVit:

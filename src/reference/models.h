@@ -9,6 +9,7 @@ namespace echelon::reference {
 /// loss_sum() by kind of model. The llama families differ by what they have: windows, biases, norms, factors.
 [[nodiscard]] at::Tensor llama_loss(const Pass& pass, const SampleBatch& sample);
 [[nodiscard]] at::Tensor gpt2_loss(const Pass& pass, const SampleBatch& sample);
+[[nodiscard]] at::Tensor gpt_neox_loss(const Pass& pass, const SampleBatch& sample);
 [[nodiscard]] at::Tensor t5_loss(const Pass& pass, const SampleBatch& sample);
 [[nodiscard]] at::Tensor vit_loss(const Pass& pass, const SampleBatch& sample);
 [[nodiscard]] at::Tensor deepvit_loss(const Pass& pass, const SampleBatch& sample);

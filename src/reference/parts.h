@@ -62,6 +62,10 @@ struct Pass {
 /// x times the normal distribution's share below x.
 [[nodiscard]] at::Tensor exact_gelu(const at::Tensor& x);
 
+/// Turns the first part of each head of `rows` [tokens, heads x d] by its position: element i with the one
+/// half of that part behind it. `model`: with the stretching of the block.
+[[nodiscard]] at::Tensor rotated(const at::Tensor& rows, std::int64_t heads, const ModelOptions& model);
+
 struct Attention {
   std::int64_t heads = 1;
   std::int64_t kv_heads = 1;

@@ -11,6 +11,8 @@ using Layers = std::vector<LayerShapes>;
 [[nodiscard]] Layers llama(const ModelOptions& model);
 /// Names of transformers' GPT2LMHeadModel; its Conv1D matrices transposed.
 [[nodiscard]] Layers gpt2(const ModelOptions& model);
+/// Names and layouts of transformers' GPTNeoXForCausalLM.
+[[nodiscard]] Layers gpt_neox(const ModelOptions& model);
 /// Names and layouts of transformers' T5ForConditionalGeneration.
 [[nodiscard]] Layers t5(const ModelOptions& model);
 /// Names and layouts of transformers' ViTForImageClassification.

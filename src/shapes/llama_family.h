@@ -32,6 +32,7 @@ struct LlamaFamily {
   BlockNorms block_norms = BlockNorms::kBefore;
   std::optional<NormRounding> norm_rounding = {};  ///< nothing: model.norm_rounding
   bool scales_rope = true;                         ///< model.rope_scaling is used
+  bool turns_part = false;                         ///< model.partial_rotary_factor is used
   bool has_window = false;                         ///< model.window is used
   bool own_window_rope = false;    ///< blocks with a window have rotary positions that are never stretched
   bool fuses_products = false;     ///< qkv_proj and gate_up_proj are one tensor each
@@ -67,6 +68,7 @@ inline constexpr std::array kLlamaFamilies{
     LlamaFamily{.kind = ModelKind::kGranite, .architecture = "GraniteForCausalLM"},
     LlamaFamily{.kind = ModelKind::kPhi3,
                 .architecture = "Phi3ForCausalLM",
+                .turns_part = true,
                 .has_window = true,
                 .fuses_products = true},
     LlamaFamily{.kind = ModelKind::kGemma3Text,
@@ -91,13 +93,15 @@ inline constexpr std::array kLlamaFamilies{
 }
 
 /// What computes a model: one class for all families of Llama's decoder.
-enum class ModelClass : std::uint8_t { kLlama, kGpt2, kT5, kVit, kDeepVit, kCnn };
-static_assert(kLlamaFamilies.size() + 5 == kWords<ModelKind>.size(), "a kind of model without a class");
+enum class ModelClass : std::uint8_t { kLlama, kGpt2, kGptNeoX, kT5, kVit, kDeepVit, kCnn };
+static_assert(kLlamaFamilies.size() + 6 == kWords<ModelKind>.size(), "a kind of model without a class");
 
 [[nodiscard]] constexpr ModelClass class_of(ModelKind kind) {
   switch (kind) {
     case ModelKind::kGpt2:
       return ModelClass::kGpt2;
+    case ModelKind::kGptNeoX:
+      return ModelClass::kGptNeoX;
     case ModelKind::kT5:
       return ModelClass::kT5;
     case ModelKind::kVit:

@@ -30,6 +30,10 @@ std::string_view last_of(std::string_view module) {
   return module.substr(module.rfind('.') + 1);
 }
 
+bool can_have_adapters(ModelKind kind) {
+  return is_llama_family(kind) || kind == ModelKind::kGptNeoX;
+}
+
 /// The matrices that can have an adapter: those of the blocks.
 std::vector<AdaptedMatrix> matrices_of(const ModelOptions& model) {
   std::vector<AdaptedMatrix> matrices;
@@ -184,13 +188,15 @@ std::optional<std::int64_t> adapter_parameters(const ModelOptions& model, const 
 std::vector<LoraFault> lora_faults(const ModelOptions& model, const LoraOptions& lora) {
   std::vector<LoraFault> faults;
   if (lora.rank == 0) return faults;
-  if (!is_llama_family(model.kind)) {
-    std::vector<std::string> families;
-    for (const LlamaFamily& family : kLlamaFamilies) families.emplace_back(word_of(family.kind));
+  if (!can_have_adapters(model.kind)) {
+    std::vector<std::string> kinds;
+    for (std::size_t kind = 0; kind < kWords<ModelKind>.size(); ++kind) {
+      if (can_have_adapters(static_cast<ModelKind>(kind))) kinds.emplace_back(kWords<ModelKind>[kind]);
+    }
     faults.push_back(
         {{"lora.rank", "model.kind"},
          str("lora.rank is ", lora.rank, ", but model.kind: ", word_of(model.kind),
-             " can have no adapters; set lora.rank: 0, or use a kind that can: ", join(families, ", "))});
+             " can have no adapters; set lora.rank: 0, or use a kind that can: ", join(kinds, ", "))});
     return faults;
   }
   const std::vector<std::string> modules = modules_of(model);

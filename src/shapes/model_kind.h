@@ -18,15 +18,16 @@ enum class ModelKind : std::uint8_t {
   kPhi3,
   kGemma3Text,
   kGpt2,
+  kGptNeoX,
   kT5,
   kVit,
   kDeepVit,
   kCnn
 };
 template <>
-inline constexpr std::array<std::string_view, 15> kWords<ModelKind>{
-    "llama", "mistral",     "qwen2", "qwen3", "olmo2", "olmo3",   "smollm3", "granite",
-    "phi3",  "gemma3_text", "gpt2",  "t5",    "vit",   "deepvit", "cnn"};
+inline constexpr std::array<std::string_view, 16> kWords<ModelKind>{
+    "llama", "mistral",     "qwen2", "qwen3",    "olmo2", "olmo3", "smollm3", "granite",
+    "phi3",  "gemma3_text", "gpt2",  "gpt_neox", "t5",    "vit",   "deepvit", "cnn"};
 
 /// True for models of images; all others read text.
 [[nodiscard]] constexpr bool takes_images(ModelKind kind) {

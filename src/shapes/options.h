@@ -67,6 +67,7 @@ struct ModelOptions {
   double rope_theta = 10000.0;
   double window_rope_theta = 0.0;  ///< of blocks with the window; 0: rope_theta
   RopeScalingOptions rope_scaling;
+  double partial_rotary_factor = 1.0;      ///< share of each head that rotary positions turn
   std::int64_t window = 0;                 ///< a token sees itself and window - 1 tokens before it; 0: all
   std::int64_t window_from_layer = 0;      ///< first block with the window
   std::int64_t full_attention_every = 0;   ///< every so-many-th block is without the window; 0: none
@@ -76,6 +77,7 @@ struct ModelOptions {
   double attention_multiplier = 0.0;       ///< factor on products of queries and keys; 0: 1 / sqrt(head size)
   std::int64_t query_pre_attn_scalar = 0;  ///< in place of the head size in attention_multiplier; 0: that
   double logits_scaling = 1.0;             ///< divisor of logits
+  bool use_parallel_residual = true;       ///< attention and feed-forward of a block have one input
   bool tie_embeddings = false;             ///< the head shares the embedding's weight
   double init_std = 0.02;                  ///< standard deviation of the initial weights
   double dropout = 0.0;                    ///< dropout probability in training
@@ -106,6 +108,10 @@ struct LoraOptions {
 /// Elements of an attention head.
 [[nodiscard]] constexpr std::int64_t head_size(const ModelOptions& model) {
   return model.head_size > 0 ? model.head_size : model.hidden_size / model.heads;
+}
+/// Elements of an attention head that rotary positions turn: the first.
+[[nodiscard]] constexpr std::int64_t rotary_size(const ModelOptions& model) {
+  return static_cast<std::int64_t>(static_cast<double>(head_size(model)) * model.partial_rotary_factor);
 }
 /// Sequences up to this length rotate by the frequencies as they are.
 [[nodiscard]] constexpr std::int64_t original_positions(const ModelOptions& model) {

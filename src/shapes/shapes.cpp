@@ -34,6 +34,8 @@ std::vector<LayerShapes> shapes_of(const ModelOptions& model) {
       break;
     case ModelClass::kGpt2:
       return shapes::gpt2(model);
+    case ModelClass::kGptNeoX:
+      return shapes::gpt_neox(model);
     case ModelClass::kT5:
       return shapes::t5(model);
     case ModelClass::kVit:

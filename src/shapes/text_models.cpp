@@ -5,9 +5,9 @@
 namespace echelon::shapes {
 namespace {
 
-void add_head(Layers& to, const ModelOptions& model) {
+void add_head(Layers& to, const ModelOptions& model, const char* head = "lm_head.") {
   if (!model.tie_embeddings)
-    to.push_back({"lm_head.", {}, {{"weight", {model.vocab_size, model.hidden_size}, {}, true}}});
+    to.push_back({head, {}, {{"weight", {model.vocab_size, model.hidden_size}, {}, true}}});
 }
 
 /// Sublayer `number` of a T5 block: attention and the norm of its input.
@@ -114,6 +114,25 @@ Layers gpt2(const ModelOptions& model) {
              {"transformer.h.", model.layers, std::move(block)},
              {"transformer.", {}, std::move(final_norm)}};
   add_head(all, model);
+  return all;
+}
+
+Layers gpt_neox(const ModelOptions& model) {
+  const std::int64_t hidden = model.hidden_size;
+  Tensors block;
+  add_layer_norm(block, "input_layernorm", hidden);
+  // Of each head query, key and value, so its rows are not stacked matrices.
+  add_affine(block, "attention.query_key_value", 3 * hidden, hidden);
+  add_affine(block, "attention.dense", hidden, hidden);
+  add_layer_norm(block, "post_attention_layernorm", hidden);
+  add_affine(block, "mlp.dense_h_to_4h", model.intermediate_size, hidden);
+  add_affine(block, "mlp.dense_4h_to_h", hidden, model.intermediate_size);
+  Tensors final_norm;
+  add_layer_norm(final_norm, "final_layer_norm", hidden);
+  Layers all{{"gpt_neox.embed_in.", {}, {{"weight", {model.vocab_size, hidden}, {}, true}}},
+             {"gpt_neox.layers.", model.layers, std::move(block)},
+             {"gpt_neox.", {}, std::move(final_norm)}};
+  add_head(all, model, "embed_out.");
   return all;
 }
 

@@ -42,6 +42,9 @@ std::vector<std::string> fuzz_seeds() {
       R"("rope_parameters":{"rope_type":"default","rope_theta":1e4},"rms_norm_eps":1e-6})",
       R"({"model_type":"gpt2","vocab_size":64,"n_positions":32,"n_embd":24,"n_layer":2,"n_head":4,"n_inner":null,)"
       R"("activation_function":"gelu_new","resid_pdrop":0.1,"layer_norm_epsilon":1e-05,"tie_word_embeddings":false})",
+      R"({"model_type":"gpt_neox","vocab_size":64,"hidden_size":32,"intermediate_size":48,"num_hidden_layers":2,)"
+      R"("num_attention_heads":4,"rotary_pct":0.25,"rotary_emb_base":10000,"hidden_dropout":0.1,)"
+      R"("rope_parameters":{"rope_type":"default","rope_theta":1e4,"partial_rotary_factor":0.25}})",
       R"({"model_type":"t5","vocab_size":64,"d_model":24,"d_kv":5,"d_ff":36,"num_layers":2,"num_decoder_layers":3,)"
       R"("num_heads":4,"feed_forward_proj":"gated-gelu","is_gated_act":true,"dense_act_fn":"gelu_new",)"
       R"("tie_word_embeddings":true,"scale_decoder_outputs":false,"relative_attention_num_buckets":8})"};

@@ -25,6 +25,8 @@ MODELS = {
                 "model.attention_multiplier=0.2", "model.logits_scaling=0.5"],
     "phi3": ["model.kind=phi3", "model.window=7", "model.rope_scaling.kind=longrope", "model.rope_scaling.original_positions=128",
              "model.rope_scaling.short_factor=[1, 1.1, 1.3, 2, 3, 5]", "model.rope_scaling.long_factor=[1, 2, 4, 8, 8, 8]"],
+    "phi4_mini": ["model.kind=phi3", "model.head_size=16", "model.partial_rotary_factor=0.75"],
+    "neox": ["model.kind=gpt_neox", "model.kv_heads=3", "model.hidden_size=64", "model.partial_rotary_factor=0.25"],
     "gemma3": ["model.kind=gemma3_text", "model.window=7", "model.full_attention_every=2", "model.window_rope_theta=500",
                "model.head_size=16"],
     "gpt2_tied": GPT2 + ["model.tie_embeddings=true"],

@@ -35,6 +35,9 @@ GRANITE = ["model.kind=granite", "model.embedding_multiplier=3", "model.residual
 PHI3 = ["model.kind=phi3", "model.window=17"]
 LONGROPE = ["data.seq_len=64", "model.rope_scaling.kind=longrope", "model.rope_scaling.original_positions=64",
             "model.rope_scaling.short_factor=[1, 1.1, 1.3, 2, 3, 5]", "model.rope_scaling.long_factor=[1, 2, 4, 8, 8, 8]"]
+PHI4_MINI = PHI3 + ["model.hidden_size=80", "model.heads=5", "model.kv_heads=1", "model.partial_rotary_factor=0.75",
+                    "model.tie_embeddings=true"]
+NEOX = ["model.kind=gpt_neox", "model.kv_heads=3", "model.hidden_size=80", "model.heads=5", "model.partial_rotary_factor=0.25"]
 GEMMA3 = ["model.kind=gemma3_text", "model.head_size=20", "model.layers=3", "model.window=17", "model.full_attention_every=2",
           "model.rope_theta=50000", "model.window_rope_theta=500", "model.query_pre_attn_scalar=30", "model.tie_embeddings=true"]
 BF16 = ["precision.param=bf16", "precision.buffer=bf16", "model.init_std=0.05"]
@@ -71,6 +74,13 @@ CASES = {
     "granite_chats": (GRANITE + CHAT + ["activation_checkpointing.policy=full"], (2,), EXACT),
     "phi3": (PHI3, (1, 2, 3), EXACT),
     "phi3_longrope": (PHI3 + LONGROPE + ["activation_checkpointing.policy=selective"], (2,), EXACT),
+    "phi4_mini": (PHI4_MINI + LONGROPE, (1, 3), EXACT),
+    "phi4_mini_documents": (PHI4_MINI + APART + ["activation_checkpointing.policy=full"], (2,), EXACT),
+    "neox": (NEOX, (1, 2, 3), EXACT),
+    "neox_one_after_the_other": (NEOX + ["model.use_parallel_residual=false", "model.tie_embeddings=true", "model.rope_theta=500",
+                                         "model.partial_rotary_factor=1", "shard.strategy=shard_grad_op"], (2,), EXACT),
+    "neox_documents": (NEOX + APART + ["activation_checkpointing.policy=selective", "model.vocab_size=203"], (3,), EXACT),
+    "neox_chats": (NEOX + CHAT + ["activation_checkpointing.policy=full", "shard.wrap.policy=none"], (2,), EXACT),
     "gemma3": (GEMMA3, (1, 2, 3), EXACT),
     "gemma3_stretched": (GEMMA3 + ["model.rope_scaling.kind=linear", "model.rope_scaling.factor=8", "model.tie_embeddings=false",
                                    "activation_checkpointing.policy=full"], (2,), EXACT),
@@ -109,6 +119,8 @@ CASES = {
     "smollm3_bf16": (SMOLLM3 + BF16, (1,), 3e-2),
     "granite_bf16": (GRANITE + BF16, (1,), 3e-2),
     "phi3_bf16": (PHI3 + BF16, (1,), 3e-2),
+    "phi4_mini_bf16": (PHI4_MINI + BF16, (2,), 3e-2),
+    "neox_bf16": (NEOX + BF16, (1,), 3e-2),
     "gemma3_bf16": (GEMMA3 + BF16, (2,), 3e-2),
     "bf16_tied": (["precision.param=bf16", "model.tie_embeddings=true", "model.init_std=0.05"], (3,), 3e-2),
 }

@@ -43,6 +43,7 @@ void shrink_widths(ModelOptions& model) {
   if (model.head_size > 0) model.head_size = size;
   model.hidden_size = hidden;
   model.heads = heads;
+  if (rotary_size(model) == 0 || rotary_size(model) % 2 != 0) model.partial_rotary_factor = 0.5;
 }
 
 void shrink_positions(ModelOptions& model, std::int64_t tokens) {
@@ -56,10 +57,10 @@ void shrink_positions(ModelOptions& model, std::int64_t tokens) {
     rope.original_positions = not_beyond ? tokens : std::max<std::int64_t>(8, std::min(original, tokens / 2));
   }
   if (is_long) {
-    rope.short_factor.resize(static_cast<std::size_t>(head_size(model) / 2), 1.5);
+    rope.short_factor.resize(static_cast<std::size_t>(rotary_size(model) / 2), 1.5);
     rope.long_factor = rope.short_factor;
   }
-  const bool has_positions = is_llama_family(model.kind) || model.kind == ModelKind::kGpt2;
+  const bool has_positions = !takes_pairs(model.kind);
   model.max_positions =
       has_positions ? std::max(tokens, rope.original_positions) : ModelOptions{}.max_positions;
   if (is_long) model.max_positions *= 4;  // the factor on queries and keys is of both numbers of positions
@@ -118,7 +119,7 @@ void shrink_adapters(const ModelOptions& model, LoraOptions& lora) {
 
 /// Names of tensors, and of layers: what patterns match.
 std::set<std::string> names_in(const Recipe& recipe) {
-  std::set<std::string> names{"lm_head", "encoder.embed_tokens", "decoder.embed_tokens"};
+  std::set<std::string> names{"lm_head", "embed_out", "encoder.embed_tokens", "decoder.embed_tokens"};
   for (const TensorShape& tensor : tensors_of(recipe.model, recipe.lora)) {
     names.insert(tensor.name);
     for (std::size_t dot = tensor.name.find('.'); dot != std::string::npos;

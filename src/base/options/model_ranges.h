@@ -12,6 +12,7 @@ inline constexpr IntegerRange kHeads{1, 65'536};
 inline constexpr IntegerRange kMaxPositions{1, 16'777'216};
 inline constexpr NumberRange kNormEps = kAboveZeroToOne;
 inline constexpr NumberRange kRopeTheta{1.0, 1e12};
+inline constexpr NumberRange kPartialRotary = kAboveZeroToOne;
 inline constexpr NumberRange kDropout = kBelowOne;
 inline constexpr NumberRange kRopeFactor{1.0, 1e6};
 inline constexpr NumberRange kRopeFactors{1e-3, kRopeFactor.high};

@@ -39,10 +39,7 @@ Llama::Llama(const ModelOptions& options, const ModelTypes& types, at::Device de
     blocks_.push_back(make_block(str("model.layers.", i), shapes));
   add_head("model.norm", shapes);
   const std::vector<AdaptedMatrix> adapted = adapted_matrices(options, lora);
-  for (Block& block : blocks_) {
-    for (Linear* linear : {&block.attention.in, &block.attention.out, &block.mlp.inner, &block.mlp.outer})
-      add_adapter(*linear, adapted, lora);
-  }
+  for (Block& block : blocks_) add_adapters(block.attention, block.mlp, adapted, lora);
 }
 
 Llama::Block Llama::make_block(const std::string& name, const ShapeTable& shapes) {
@@ -157,6 +154,10 @@ void add_rope(Json& config, const ModelOptions& model) {
     const double theta = model.window_rope_theta > 0 ? model.window_rope_theta : model.rope_theta;
     config["rope_parameters"] = {{"full_attention", rope},
                                  {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", theta}}}};
+  }
+  if (find_llama_family(model.kind)->turns_part) {
+    config["partial_rotary_factor"] = model.partial_rotary_factor;
+    config["rope_parameters"]["partial_rotary_factor"] = model.partial_rotary_factor;
   }
   if (model.rope_scaling.kind == RopeKind::kDefault) return;
   config["rope_scaling"] = rope;

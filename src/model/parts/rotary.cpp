@@ -15,7 +15,7 @@ namespace {
 constexpr double kTurn = 2 * std::numbers::pi;
 
 at::Tensor plain(const ModelOptions& model) {
-  const std::int64_t size = head_size(model);
+  const std::int64_t size = rotary_size(model);
   const at::Tensor exponent = at::arange(0, size, 2, at::kFloat) / static_cast<double>(size);
   return at::reciprocal(at::pow(model.rope_theta, exponent));
 }
@@ -38,7 +38,7 @@ at::Tensor llama3(const ModelOptions& model, const at::Tensor& inverse) {
 
 /// Number of the frequency that turns `turns` times within the original positions.
 double frequency_of(double turns, const ModelOptions& model) {
-  return static_cast<double>(head_size(model)) *
+  return static_cast<double>(rotary_size(model)) *
          std::log(static_cast<double>(original_positions(model)) / (turns * kTurn)) /
          (2 * std::log(model.rope_theta));
 }
@@ -52,15 +52,15 @@ at::Tensor yarn(const ModelOptions& model, const at::Tensor& inverse) {
     high = std::ceil(high);
   }
   low = std::max(low, 0.0);
-  high = std::min(high, static_cast<double>(head_size(model) - 1));
+  high = std::min(high, static_cast<double>(rotary_size(model) - 1));
   if (low == high) high += 0.001;  // transformers' guard against a division by zero
-  const at::Tensor number = at::arange(head_size(model) / 2, at::kFloat);
+  const at::Tensor number = at::arange(rotary_size(model) / 2, at::kFloat);
   const at::Tensor kept = 1 - at::clamp((number - low) / (high - low), 0, 1);
   return inverse / rope.factor * (1 - kept) + inverse * kept;
 }
 
 at::Tensor longrope(const ModelOptions& model) {
-  const std::int64_t size = head_size(model);
+  const std::int64_t size = rotary_size(model);
   const at::Tensor exponent = at::arange(0, size, 2, at::kFloat) / static_cast<double>(size);
   const at::Tensor factors = at::tensor(model.rope_scaling.short_factor, at::kDouble).to(at::kFloat);
   return at::reciprocal(factors * at::pow(model.rope_theta, exponent));

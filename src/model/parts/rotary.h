@@ -7,10 +7,11 @@
 
 namespace echelon {
 
-/// Inverse frequencies of rotary positions, and the factor on cosines and sines, for model.rope_theta and
-/// model.rope_scaling. The formulas are those of transformers' modeling_rope_utils.py, in fp32 as there.
+/// Inverse frequencies of rotary positions, and the factor on cosines and sines, for model.rope_theta,
+/// model.rope_scaling and model.partial_rotary_factor. The formulas are those of transformers'
+/// modeling_rope_utils.py, in fp32 as there.
 struct RotaryFrequencies {
-  at::Tensor inverse;  ///< fp32 [head_size / 2]
+  at::Tensor inverse;  ///< fp32 [rotary_size / 2]
   double factor = 1.0;
 };
 [[nodiscard]] RotaryFrequencies rotary_frequencies(const ModelOptions& model);
@@ -21,7 +22,7 @@ class RotaryTable {
  public:
   RotaryTable(const ModelOptions& model, at::ScalarType dtype, at::Device device);
 
-  /// fp32 [>= positions, head_size]: cosines of the angles (half), then sines, rounded to the dtype.
+  /// fp32 [>= positions, rotary_size]: cosines of the angles (half), then sines, rounded to the dtype.
   [[nodiscard]] const at::Tensor& rows(std::int64_t positions);
 
  private:

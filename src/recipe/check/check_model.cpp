@@ -21,6 +21,15 @@ bool check_heads(const ModelOptions& model, std::vector<Conflict>& found) {
 
 void check_rotary(const ModelOptions& model, std::vector<Conflict>& found) {
   if (model.head_size == 0 && !check_heads(model, found)) return;
+  if (const std::int64_t turned = rotary_size(model); model.partial_rotary_factor != 1) {
+    if (turned > 0 && turned % 2 == 0 && head_size(model) % 2 == 0) return;
+    found.push_back(
+        {{"model.partial_rotary_factor"},
+         str("model.partial_rotary_factor is ", model.partial_rotary_factor, ": rotary positions turn ",
+             turned, " of ", head_size(model),
+             " elements of a head; expected two even numbers, because they rotate pairs of values")});
+    return;
+  }
   if (head_size(model) % 2 == 0) return;
   if (model.head_size != 0) {
     found.push_back({{"model.head_size"},
@@ -49,10 +58,10 @@ void check_longrope(const ModelOptions& model, std::vector<Conflict>& found) {
   }
   const auto count = [&](const std::vector<double>& factors, const char* key) {
     const auto size = static_cast<std::int64_t>(factors.size());
-    if (!is_long || size == head_size(model) / 2) return;
+    if (!is_long || size == rotary_size(model) / 2) return;
     found.push_back({{key, "model.rope_scaling.kind"},
-                     str(key, " has ", size, " numbers; expected ", head_size(model) / 2,
-                         ", one for each frequency (half of the head size)")});
+                     str(key, " has ", size, " numbers; expected ", rotary_size(model) / 2,
+                         ", one for each frequency (half of the elements of a head that turn)")});
   };
   count(rope.short_factor, "model.rope_scaling.short_factor");
   count(rope.long_factor, "model.rope_scaling.long_factor");
@@ -172,6 +181,9 @@ void find_model_conflicts(const ModelOptions& model, std::vector<Conflict>& foun
       break;
     case ModelClass::kGpt2:
       (void)check_heads(model, found);
+      break;
+    case ModelClass::kGptNeoX:
+      check_rotary(model, found);
       break;
     case ModelClass::kT5:
       check_t5(model, found);

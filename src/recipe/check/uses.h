@@ -35,6 +35,8 @@ inline constexpr std::uint16_t kRoundingLlamas =
     llamas_with([](const LlamaFamily& family) { return !family.norm_rounding; });
 inline constexpr std::uint16_t kScaledLlamas =
     llamas_with([](const LlamaFamily& family) { return family.scales_rope; });
+inline constexpr std::uint16_t kPartlyTurnedLlamas =
+    llamas_with([](const LlamaFamily& family) { return family.turns_part; });
 inline constexpr std::uint16_t kWindowLlamas =
     llamas_with([](const LlamaFamily& family) { return family.has_window; });
 

@@ -12,31 +12,35 @@ Choices presets() {
 }
 
 Key kind_key() {
-  return {ECHELON_KEY(model.kind),
-          choices<ModelKind>(
-              {{ModelKind::kLlama,
-                "decoder with RMSNorm, rotary positions, grouped-query attention, SwiGLU: Llama 1 to "
-                "3.3, SmolLM2, TinyLlama"},
-               {ModelKind::kMistral, "as `llama`, with a window of attention: Mistral 7B"},
-               {ModelKind::kQwen2, "as `llama`, with biases of queries, keys and values: Qwen2, Qwen2.5"},
-               {ModelKind::kQwen3, "as `llama`, with norms of queries and keys: Qwen3, dense"},
-               {ModelKind::kOlmo2,
-                "as `llama`, with norms of what blocks add, and of all queries and all keys: OLMo 2"},
-               {ModelKind::kOlmo3, "as `olmo2`, with a window of attention in most blocks: OLMo 3"},
-               {ModelKind::kSmolLm3, "as `llama`, with blocks without rotary positions: SmolLM3"},
-               {ModelKind::kGranite,
-                "as `llama`, with factors on embeddings, residuals, attention and logits: Granite 3, dense"},
-               {ModelKind::kPhi3,
-                "as `llama`, with fused products and a window of attention: Phi-3, Phi-3.5, Phi-4"},
-               {ModelKind::kGemma3Text,
-                "as `llama`, with four norms in a block, norms of queries and keys, GELU, scaled embeddings, "
-                "and a window of attention in most blocks: Gemma 3, text only"},
-               {ModelKind::kGpt2, "decoder with LayerNorm, learned positions, GELU, biases"},
-               {ModelKind::kT5, "encoder-decoder for pairs of texts, v1.0 and v1.1"},
-               {ModelKind::kVit, "Vision Transformer for images"},
-               {ModelKind::kDeepVit, "ViT whose attention maps are mixed across heads"},
-               {ModelKind::kCnn, "the two convolutions and two linear layers of the MNIST tutorials"}}),
-          "", "Architecture."};
+  return {
+      ECHELON_KEY(model.kind),
+      choices<ModelKind>(
+          {{ModelKind::kLlama,
+            "decoder with RMSNorm, rotary positions, grouped-query attention, SwiGLU: Llama 1 to "
+            "3.3, SmolLM2, TinyLlama"},
+           {ModelKind::kMistral, "as `llama`, with a window of attention: Mistral 7B"},
+           {ModelKind::kQwen2, "as `llama`, with biases of queries, keys and values: Qwen2, Qwen2.5"},
+           {ModelKind::kQwen3, "as `llama`, with norms of queries and keys: Qwen3, dense"},
+           {ModelKind::kOlmo2,
+            "as `llama`, with norms of what blocks add, and of all queries and all keys: OLMo 2"},
+           {ModelKind::kOlmo3, "as `olmo2`, with a window of attention in most blocks: OLMo 3"},
+           {ModelKind::kSmolLm3, "as `llama`, with blocks without rotary positions: SmolLM3"},
+           {ModelKind::kGranite,
+            "as `llama`, with factors on embeddings, residuals, attention and logits: Granite 3, dense"},
+           {ModelKind::kPhi3,
+            "as `llama`, with fused products and a window of attention: Phi-3, Phi-3.5, Phi-4, Phi-4-mini"},
+           {ModelKind::kGemma3Text,
+            "as `llama`, with four norms in a block, norms of queries and keys, GELU, scaled embeddings, "
+            "and a window of attention in most blocks: Gemma 3, text only"},
+           {ModelKind::kGpt2, "decoder with LayerNorm, learned positions, GELU, biases"},
+           {ModelKind::kGptNeoX,
+            "decoder with LayerNorm, rotary positions of a part of each head, GELU, biases: GPT-NeoX, "
+            "Pythia"},
+           {ModelKind::kT5, "encoder-decoder for pairs of texts, v1.0 and v1.1"},
+           {ModelKind::kVit, "Vision Transformer for images"},
+           {ModelKind::kDeepVit, "ViT whose attention maps are mixed across heads"},
+           {ModelKind::kCnn, "the two convolutions and two linear layers of the MNIST tutorials"}}),
+      "", "Architecture."};
 }
 
 std::vector<Key> common_model_keys() {
@@ -59,9 +63,9 @@ std::vector<Key> common_model_keys() {
       {ECHELON_KEY(model.layers), model_ranges::kLayers, "", "Number of blocks; of `t5`, of the encoder."},
       {ECHELON_KEY(model.heads), model_ranges::kHeads, "", "Attention (query) heads per layer."},
       {ECHELON_KEY(model.kv_heads), model_ranges::kHeads, "",
-       "Kinds with rotary positions: key and value heads; `heads` is a multiple of it."},
+       "Families of Llama: key and value heads; `heads` is a multiple of it."},
       {ECHELON_KEY(model.head_size), model_ranges::kHeadSize, "",
-       "`t5` and kinds with rotary positions: elements of an attention head. 0: `hidden_size` / `heads`."},
+       "`t5` and families of Llama: elements of an attention head. 0: `hidden_size` / `heads`."},
       {ECHELON_KEY(model.max_positions), model_ranges::kMaxPositions, "tokens",
        "`gpt2` and kinds with rotary positions: longest sequence the model takes."},
       {ECHELON_KEY(model.norm_eps), model_ranges::kNormEps, "",
@@ -86,6 +90,8 @@ std::vector<Key> rotary_model_keys() {
   return {
       {ECHELON_KEY(model.rope_theta), model_ranges::kRopeTheta, "",
        "Base of the rotary position frequencies."},
+      {ECHELON_KEY(model.partial_rotary_factor), model_ranges::kPartialRotary, "",
+       "`phi3`, `gpt_neox`: share of each head, from its start, that rotary positions turn; `rotary_pct`."},
       {ECHELON_KEY(model.rope_scaling.kind),
        choices<RopeKind>({{RopeKind::kDefault, "as they are"},
                           {RopeKind::kLinear, "all divided by `factor`"},
@@ -117,7 +123,7 @@ std::vector<Key> rotary_model_keys() {
       {ECHELON_KEY(model.rope_scaling.attention_factor), model_ranges::kAttentionFactor, "",
        "`yarn`: factor on rotated queries and keys. 0: 0.1 ln(`factor`) + 1."},
       {ECHELON_KEY(model.rope_scaling.short_factor), model_ranges::kRopeFactors, "",
-       "`longrope`: by what each frequency is divided, one number for each half of a head's elements."},
+       "`longrope`: by what each frequency is divided, half as many numbers as elements of a head turn."},
       {ECHELON_KEY(model.rope_scaling.long_factor), model_ranges::kRopeFactors, "",
        "`longrope`: the same beyond `original_positions`. Exports state them."},
       {ECHELON_KEY(model.rope_scaling.truncate),
@@ -152,6 +158,12 @@ std::vector<Key> own_model_keys() {
        "`gemma3_text`: products of queries and keys are divided by its root. 0: the head size."},
       {ECHELON_KEY(model.logits_scaling), model_ranges::kMultiplier, "",
        "`granite`: the logits are divided by it."},
+      {ECHELON_KEY(model.use_parallel_residual),
+       {},
+       "",
+       "`gpt_neox`: attention and feed-forward of a block read the same input. false: feed-forward reads "
+       "what "
+       "attention has added to."},
       {ECHELON_KEY(model.decoder_layers), model_ranges::kDecoderLayers, "",
        "`t5`: blocks of the decoder. 0: as many as `layers`."},
       {ECHELON_KEY(model.feed_forward),
@@ -185,8 +197,8 @@ std::vector<Key> model_keys() {
 std::vector<Key> lora_keys() {
   return {
       {ECHELON_KEY(lora.rank), IntegerRange{0, 4096}, "",
-       "Width of the adapters. 0: none, the whole model is trained. Kinds with rotary positions can have "
-       "them."},
+       "Width of the adapters. 0: none, the whole model is trained. Families of Llama and `gpt_neox` can "
+       "have them."},
       {ECHELON_KEY(lora.alpha), NumberRange{0.0, 1e6, true, false}, "",
        "What an adapter makes is multiplied by `alpha` / `rank`."},
       {ECHELON_KEY(lora.use_rslora),

@@ -16,14 +16,14 @@ from runs import Failed, Machine, Skipped, largest_difference, last_line, losses
 # Relative difference that the losses of two devices may have after ten steps: other sums, other exponentials.
 CLOSE = {"fp32": 2e-4, "bf16_fp32_reduce": 3e-2}
 SMOKES = ("llama_smoke", "llama_3_2_smoke", "mistral_smoke", "qwen2_smoke", "qwen3_smoke", "olmo2_smoke", "olmo3_smoke",
-          "smollm3_smoke", "granite_smoke", "phi3_smoke", "gemma3_smoke", "gpt_smoke", "t5_smoke", "deepvit_smoke", "mnist_smoke")
+          "smollm3_smoke", "granite_smoke", "phi3_smoke", "gemma3_smoke", "gpt_smoke", "neox_smoke", "t5_smoke", "deepvit_smoke", "mnist_smoke")
 CHANGED = {
     # At the recipe's learning rate of 1 the losses of two precisions part by a tenth within ten steps, on one device too.
     "mnist_smoke": ["optim.lr=0.05"],
     # No fused attention of a GPU takes its 6 in fp32.
     "qwen2_smoke": ["model.head_size=8"],
 }
-REPEATED = ("llama_smoke", "qwen3_smoke", "gpt_smoke", "t5_smoke", "deepvit_smoke", "mnist_smoke")
+REPEATED = ("llama_smoke", "qwen3_smoke", "gpt_smoke", "neox_smoke", "t5_smoke", "deepvit_smoke", "mnist_smoke")
 FEATURES = {
     "fp16": ("smoke", ["precision.preset=fp16"]),
     "gradients summed over passes": ("smoke", ["precision.preset=bf16_fp32_reduce", "train.micro_batch_size=2"]),

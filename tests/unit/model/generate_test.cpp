@@ -43,6 +43,7 @@ std::unique_ptr<Model> model_of(const std::string& kind, double deviation = 0.3)
     options.window_rope_theta = 100;
   }
   if (options.kind == ModelKind::kSmolLm3) options.no_rope_every = 2;
+  if (options.kind == ModelKind::kGptNeoX) options.partial_rotary_factor = 0.7;  // 4 of 6
   if (options.kind == ModelKind::kGranite) options.embedding_multiplier = 3;
   if (options.kind == ModelKind::kQwen3) options.head_size = 10;
   auto model = build_model(options, at::kFloat, at::kCPU);
@@ -60,7 +61,7 @@ class Decoders : public ::testing::TestWithParam<const char*> {
 };
 INSTANTIATE_TEST_SUITE_P(Kinds, Decoders,
                          ::testing::Values("llama", "mistral", "qwen2", "qwen3", "olmo2", "olmo3", "smollm3",
-                                           "granite", "phi3", "gemma3_text", "gpt2"),
+                                           "granite", "phi3", "gemma3_text", "gpt2", "gpt_neox"),
                          [](const auto& kind) { return std::string(kind.param); });
 
 TEST_P(Decoders, GiveWhatTheWholeSequenceGives) {

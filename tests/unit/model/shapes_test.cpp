@@ -34,7 +34,7 @@ std::vector<ModelOptions> models() {
   std::vector<ModelOptions> all;
   for (const std::string_view kind : kWords<ModelKind>)
     all.push_back({.kind = choice_of<ModelKind>(kind).value(), .layers = 3});
-  for (const ModelKind kind : {ModelKind::kLlama, ModelKind::kGpt2, ModelKind::kT5})
+  for (const ModelKind kind : {ModelKind::kLlama, ModelKind::kGpt2, ModelKind::kGptNeoX, ModelKind::kT5})
     all.push_back({.kind = kind, .layers = 2, .tie_embeddings = true});
   all.push_back({.kind = ModelKind::kGpt2, .layers = 2, .max_positions = 64});
   all.push_back({.kind = ModelKind::kT5,

@@ -136,6 +136,11 @@ TEST(ModelConflicts, AreJudgedByKind) {
         << word_of(kind);
   }
   EXPECT_EQ(model_faults({.kind = ModelKind::kT5, .hidden_size = 20, .heads = 3, .head_size = 5}), Texts{});
+  ModelOptions part{.kind = ModelKind::kGptNeoX, .hidden_size = 60, .heads = 3};
+  for (const auto& [factor, pairs] : {std::pair(0.3, true), {0.5, true}, {0.36, false}, {0.04, false}}) {
+    part.partial_rotary_factor = factor;
+    EXPECT_EQ(model_faults(part).empty(), pairs) << factor;
+  }
   EXPECT_EQ(model_faults({.kind = ModelKind::kCnn, .hidden_size = 20, .heads = 3}), Texts{})
       << "it has no heads";
 }

@@ -17,14 +17,16 @@ PUBLISHED = {
     "llama_3_1_8b": 8030.3, "mistral_7b": 7248.0, "qwen2_5_0_5b": 494.0, "qwen2_5_1_5b": 1543.7, "qwen2_5_7b": 7615.6,
     "qwen3_0_6b": 596.0, "qwen3_1_7b": 1720.6, "qwen3_4b": 4022.5, "qwen3_8b": 8190.7, "qwen3_14b": 14768.3, "qwen3_32b": 32762.1,
     "olmo2_1b": 1484.9, "olmo2_7b": 7298.6, "olmo2_13b": 13716.2, "olmo3_7b": 7298.0, "olmo3_32b": 32233.5, "smollm3_3b": 3075.1,
-    "granite_3_3_2b": 2533.5, "granite_3_3_8b": 8170.8, "phi3_mini_4k": 3821.1, "phi4": 14659.5, "gemma3_270m": 268.1, "gemma3_1b": 999.9,
+    "granite_3_3_2b": 2533.5, "granite_3_3_8b": 8170.8, "phi3_mini_4k": 3821.1, "phi4": 14659.5, "phi4_mini": 3836.0, "gemma3_270m": 268.1, "gemma3_1b": 999.9,
     "gpt2": 124.4, "gpt2_medium": 354.8, "gpt2_large": 774.0, "gpt2_xl": 1557.6, "gpt_175b": 175e3,
+    "pythia_70m": 70.43, "pythia_160m": 162.32, "pythia_410m": 405.33, "pythia_1b": 1011.8, "pythia_1_4b": 1414.6, "pythia_2_8b": 2775.2,
+    "pythia_6_9b": 6857.3, "pythia_12b": 11846.1,
     "gpt_1t": 1008e3, "t5_small": 60.5, "t5_base": 222.9, "t5_large": 737.7, "t5_3b": 2851.6, "t5_11b": 11307.3,
     "t5_v1_1_small": 77.0, "t5_v1_1_base": 247.6, "t5_v1_1_large": 783.2, "t5_v1_1_xl": 2849.8, "t5_v1_1_xxl": 11135.3,
     "vit_base": 86.57, "vit_large": 304.3, "deepvit_500m": 500, "deepvit_1b": 1000, "deepvit_2b": 2000, "deepvit_3b": 3000,
     "deepvit_8b": 8000, "mnist_cnn": 1.2}
 DEFAULTS = {"rope_scaling.kind": "default", "rope_scaling.factor": 1.0, "rope_scaling.original_positions": 0, "window": 0, "full_attention_every": 0, "no_rope_every": 0,
-            "embedding_multiplier": 1.0, "residual_multiplier": 1.0, "attention_multiplier": 0.0, "logits_scaling": 1.0, "window_rope_theta": 0.0, "query_pre_attn_scalar": 0, "kv_heads": 3, "max_positions": 2048, "norm_eps": 1e-5, "rope_theta": 10000.0, "tie_embeddings": False, "dropout": 0.0,
+            "embedding_multiplier": 1.0, "residual_multiplier": 1.0, "attention_multiplier": 0.0, "logits_scaling": 1.0, "partial_rotary_factor": 1.0, "window_rope_theta": 0.0, "query_pre_attn_scalar": 0, "kv_heads": 3, "max_positions": 2048, "norm_eps": 1e-5, "rope_theta": 10000.0, "tie_embeddings": False, "dropout": 0.0,
             "vocab_size": 50000, "hidden_size": 768, "intermediate_size": 3072, "layers": 12, "heads": 12, "decoder_layers": 0,
             "head_size": 0, "feed_forward": "relu", "image_size": 224, "patch_size": 16, "channels": 3, "classes": 1000}
 
@@ -55,6 +57,12 @@ def gpt2(v):
     return transformers.GPT2LMHeadModel(transformers.GPT2Config(
         vocab_size=v["vocab_size"], n_positions=v["max_positions"], n_embd=v["hidden_size"], n_layer=v["layers"], n_head=v["heads"],
         n_inner=v["intermediate_size"], tie_word_embeddings=v["tie_embeddings"]))
+
+
+def gpt_neox(v):
+    return transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(
+        vocab_size=v["vocab_size"], hidden_size=v["hidden_size"], intermediate_size=v["intermediate_size"], num_hidden_layers=v["layers"],
+        num_attention_heads=v["heads"], max_position_embeddings=v["max_positions"], tie_word_embeddings=v["tie_embeddings"]))
 
 
 def t5(v):
@@ -117,7 +125,7 @@ def main():
     families = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3", "olmo2": "Olmo2", "olmo3": "Olmo3",
                 "smollm3": "SmolLM3", "granite": "Granite", "phi3": "Phi3", "gemma3_text": "Gemma3"}
     builders = {**{kind: lambda v, family=family: llama(v, family) for kind, family in families.items()},
-                "gpt2": gpt2, "t5": t5, "vit": vit, "deepvit": deepvit, "cnn": cnn}
+                "gpt2": gpt2, "gpt_neox": gpt_neox, "t5": t5, "vit": vit, "deepvit": deepvit, "cnn": cnn}
     table = list(presets(pathlib.Path(sys.argv[1])))
     rows = {name: values for name, _, _, values in table}
     if only_one := rows.keys() ^ PUBLISHED.keys():

@@ -88,8 +88,10 @@ TEST(Lora, RefusesWhatWouldTrainSomethingElseThanMeant) {
   EXPECT_NE(fault({.rank = 2, .also_train = {"mlp.up_proj"}}).find("also has an adapter"), std::string::npos);
   EXPECT_EQ(fault({.rank = 2}, ModelKind::kGpt2),
             "lora.rank is 2, but model.kind: gpt2 can have no adapters; set lora.rank: 0, or use a kind "
-            "that can: llama, mistral, qwen2, qwen3, olmo2, olmo3, smollm3, granite, phi3, gemma3_text");
+            "that can: llama, mistral, qwen2, qwen3, olmo2, olmo3, smollm3, granite, phi3, gemma3_text, "
+            "gpt_neox");
   EXPECT_EQ(fault({}, ModelKind::kGpt2), "");
+  EXPECT_EQ(fault({.rank = 2, .modules = {"query_key_value"}}, ModelKind::kGptNeoX), "");
 }
 
 }  // namespace

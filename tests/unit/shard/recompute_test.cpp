@@ -64,8 +64,8 @@ class Kinds : public ::testing::TestWithParam<ModelKind> {
   Kinds() { at::set_num_threads(1); }
 };
 INSTANTIATE_TEST_SUITE_P(All, Kinds,
-                         ::testing::Values(ModelKind::kLlama, ModelKind::kGpt2, ModelKind::kT5,
-                                           ModelKind::kVit, ModelKind::kDeepVit),
+                         ::testing::Values(ModelKind::kLlama, ModelKind::kGpt2, ModelKind::kGptNeoX,
+                                           ModelKind::kT5, ModelKind::kVit, ModelKind::kDeepVit),
                          [](const auto& kind) { return std::string(word_of(kind.param)); });
 
 TEST_P(Kinds, PoliciesGiveTheSameGradientsWithAnyLayerInAnotherType) {

@@ -1,4 +1,4 @@
-"""Imports and exports GPT-2, T5 and Llama's families as transformers saves them: every weight comes back bit for bit under the name it had,
+"""Imports and exports GPT-2, GPT-NeoX, T5 and Llama's families as transformers saves them: every weight comes back bit for bit under the name it had,
 the checkpoint holds GPT-2's matrices the other way round, and the export gives the logits of the original, also when
 another major version of transformers saved it.
 usage: families_oracle.py ECHELON_CKPT MAJOR_VERSION PYTHONPATH_OF_THE_OTHER_VERSION | families_oracle.py --make FOLDER"""
@@ -14,7 +14,7 @@ import h5py
 import safetensors.torch
 import torch
 import transformers
-from transformers import (AutoModelForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GPT2Model, GraniteConfig, GraniteForCausalLM, LlamaConfig,
+from transformers import (AutoModelForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GPT2Model, GPTNeoXConfig, GPTNeoXForCausalLM, GraniteConfig, GraniteForCausalLM, LlamaConfig,
                           LlamaForCausalLM, MistralConfig, MistralForCausalLM, Olmo2Config, Olmo2ForCausalLM, Olmo3Config,
                           Olmo3ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, SmolLM3Config,
                           SmolLM3ForCausalLM, T5Config, T5ForConditionalGeneration)
@@ -25,6 +25,7 @@ COMPANIONS = ("spiece.model", "tokenizer.json", "tokenizer_config.json", "vocab.
 GPT2 = dict(vocab_size=64, n_positions=32, n_embd=24, n_layer=2, n_head=4)
 T5 = dict(vocab_size=64, d_model=24, d_kv=5, d_ff=36, num_layers=2, num_decoder_layers=3, num_heads=4,
           relative_attention_num_buckets=8, relative_attention_max_distance=20)
+NEOX = dict(vocab_size=64, hidden_size=32, intermediate_size=40, num_hidden_layers=3, num_attention_heads=4, max_position_embeddings=64)
 LLAMA = dict(vocab_size=64, hidden_size=36, intermediate_size=40, num_hidden_layers=3, num_attention_heads=9, num_key_value_heads=3,
              max_position_embeddings=64)
 YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16, beta_fast=3.0, mscale=1.5, mscale_all_dim=0.5)
@@ -43,6 +44,19 @@ def by_layer_type(theta, local=None, **scaling):
         return dict(rotary(theta, **scaling), **({"rope_local_base_freq": local} if local else {}))
     return dict(rope_parameters={"full_attention": {"rope_type": "default", **scaling, "rope_theta": theta},
                                  "sliding_attention": {"rope_type": "default", "rope_theta": local or theta}})
+
+
+def turned(factor, **rope):
+    """Settings of rotary(), of a part of each head."""
+    if transformers.__version__.startswith("4."):
+        return dict(rope, partial_rotary_factor=factor)
+    return dict(rope_parameters=dict(rope["rope_parameters"], partial_rotary_factor=factor))
+
+
+def neox_rotary(theta, factor):
+    if transformers.__version__.startswith("4."):
+        return dict(rotary_emb_base=theta, rotary_pct=factor)
+    return turned(factor, **rotary(theta))
 
 
 MODELS = {
@@ -69,6 +83,14 @@ MODELS = {
         1e4, **{"type" if transformers.__version__.startswith("4.") else "rope_type": "longrope"}, short_factor=[1.0, 1.5],
         long_factor=[2.0, 4.0]))),
     "phi4": (Phi3ForCausalLM, Phi3Config, dict(LLAMA, pad_token_id=0, **rotary(2.5e5))),
+    "phi4_mini": (Phi3ForCausalLM, Phi3Config, dict(
+        LLAMA, hidden_size=80, num_attention_heads=10, num_key_value_heads=5, tie_word_embeddings=True, pad_token_id=0,
+        original_max_position_embeddings=16, **turned(0.75, **rotary(
+            1e4, **{"type" if transformers.__version__.startswith("4.") else "rope_type": "longrope"}, short_factor=[1.0, 1.5, 1.25],
+            long_factor=[2.0, 4.0, 8.0])))),
+    "pythia": (GPTNeoXForCausalLM, GPTNeoXConfig, NEOX),
+    "neox": (GPTNeoXForCausalLM, GPTNeoXConfig, dict(NEOX, use_parallel_residual=False, tie_word_embeddings=True, hidden_dropout=0.125,
+                                                     layer_norm_eps=1e-3, **neox_rotary(500.0, 0.75))),
     "gemma3": (Gemma3ForCausalLM, Gemma3TextConfig, dict(LLAMA, num_hidden_layers=7, head_dim=10, sliding_window=3,
                                                          query_pre_attn_scalar=20, **by_layer_type(
                                                              1e6, 1e4, rope_type="linear", factor=8.0))),
@@ -93,6 +115,11 @@ RECIPES = {
                 "logits_scaling": "8"},
     "phi3": {"kind": "phi3", "window": "3", "  kind": "longrope", "  original_positions": "16", "  short_factor": "[1, 1.5]"},
     "phi4": {"kind": "phi3", "rope_theta": "250000"},
+    "phi4_mini": {"kind": "phi3", "partial_rotary_factor": "0.75", "  kind": "longrope", "tie_embeddings": "true"},
+    "pythia": {"kind": "gpt_neox", "partial_rotary_factor": "0.25", "use_parallel_residual": "true", "rope_theta": "10000",
+               "tie_embeddings": "false", "dropout": "0", "norm_eps": "1e-05"},
+    "neox": {"partial_rotary_factor": "0.75", "use_parallel_residual": "false", "rope_theta": "500", "tie_embeddings": "true",
+             "dropout": "0.125", "norm_eps": "0.001"},
     "gemma3": {"kind": "gemma3_text", "head_size": "10", "window": "3", "full_attention_every": "6", "window_rope_theta": "10000",
                "query_pre_attn_scalar": "20", "  kind": "linear", "  factor": "8", "tie_embeddings": "true"},
     "gpt2": {"kind": "gpt2", "intermediate_size": "96", "max_positions": "32", "tie_embeddings": "true", "dropout": "0.1",
@@ -319,7 +346,18 @@ def check_refusals(made, root):
         "granite": {"'residual_multiplier' is 0; expected a number": dict(residual_multiplier=0),
                     "'mlp_bias' is true": dict(mlp_bias=True),
                     "'logits_scaling' must be a number": dict(logits_scaling="8")},
-        "phi3": {"'partial_rotary_factor' is 0.75": dict(partial_rotary_factor=0.75, rope_scaling=None, rope_parameters=None),
+        "llama3": {"'partial_rotary_factor' is 0.5": dict(partial_rotary_factor=0.5)},
+        "pythia": {"'hidden_act' is 'gelu_fast'": dict(hidden_act="gelu_fast"),
+                   "'attention_bias' is false": dict(attention_bias=False),
+                   "'attention_dropout' is 0.1": dict(attention_dropout=0.1),
+                   "the head size is 8, of which 1 are rotated": dict(rotary_pct=0.2, partial_rotary_factor=0.2, rope_parameters=None),
+                   "'rope_theta' is 100, but by 'rotary_emb_base' 200": dict(rope_theta=100, rotary_emb_base=200, rope_parameters=None),
+                   "stretched rotary positions of gpt_neox": dict(rope_scaling={"type": "linear", "factor": 2.0}, rope_parameters=None),
+                   "does not divide hidden_size": dict(num_attention_heads=5)},
+        "neox": {"without the head ('embed_out.weight')": dict(tie_word_embeddings=False)},
+        "phi3": {"has 2 numbers; expected 1": dict(partial_rotary_factor=0.5, rope_parameters=None, rope_scaling={
+                     "type": "longrope", "short_factor": [1.0, 1.0], "long_factor": [1.0, 1.0]}),
+                 "'full_attn_mod' is 2": dict(full_attn_mod=2),
                  "has 1 numbers; expected 2": dict(rope_parameters=None, rope_scaling={
                      "type": "longrope", "short_factor": [1.0], "long_factor": [1.0, 2.0]}),
                  "'long_factor' must be a list": dict(rope_parameters=None, rope_scaling={

@@ -237,7 +237,7 @@ def check_configs(cases):
     cases.case("config.json, which describes the model, is missing", lambda folder: (folder / "config.json").unlink())
     cases.case("not valid JSON", lambda folder: (folder / "config.json").write_text("{"))
     cases.case("symbolic link", lambda folder: ((folder / "config.json").unlink(), (folder / "config.json").symlink_to("/etc/passwd")))
-    cases.config("'gpt_neox' cannot be imported", model_type="gpt_neox")
+    cases.config("'gptj' cannot be imported", model_type="gptj")
     cases.config("quantized", quantization_config={"bits": 4})
     check_rope(cases)
     cases.config("'attention_bias' is true", attention_bias=True)

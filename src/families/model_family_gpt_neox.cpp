@@ -1,0 +1,65 @@
+#include "base/options/model_ranges.h"
+#include "base/str.h"
+#include "families/model_family.h"
+#include "families/rope_config.h"
+
+namespace echelon::families {
+namespace {
+
+ModelOptions read_options(const ModelConfig& config) {
+  ModelOptions model{.kind = ModelKind::kGptNeoX};
+  model.vocab_size = config.size_or("vocab_size", 50432, model_ranges::kVocabSize);
+  model.hidden_size = config.size_or("hidden_size", 6144, model_ranges::kHiddenSize);
+  model.intermediate_size = config.size_or("intermediate_size", 24576, model_ranges::kIntermediateSize);
+  model.layers = config.size_or("num_hidden_layers", 44, model_ranges::kLayers);
+  model.heads = config.size_or("num_attention_heads", 64, model_ranges::kHeads);
+  model.max_positions = config.size_or("max_position_embeddings", 2048, model_ranges::kMaxPositions);
+  model.norm_eps = config.real_or("layer_norm_eps", 1e-5, model_ranges::kNormEps);
+  model.dropout = config.real_or("hidden_dropout", 0.0, model_ranges::kDropout);
+  model.use_parallel_residual = config.flag_or("use_parallel_residual", true);
+  model.tie_embeddings = config.flag_or("tie_word_embeddings", false);
+  if (model.hidden_size % model.heads != 0)
+    config.fail(str("num_attention_heads ", model.heads, " does not divide hidden_size ", model.hidden_size));
+  return model;
+}
+
+}  // namespace
+
+void describe_gpt_neox(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelDescription& description) {
+  config.require_text("hidden_act", "gelu", "gelu");
+  config.require_flag("attention_bias", true);
+  config.require_number("attention_dropout", 0);
+  // transformers reads these names inside rope_parameters only.
+  if (!config.has("rotary_pct")) config.require_number("partial_rotary_factor", 0.25);
+  if (!config.has("rotary_emb_base")) config.require_number("rope_theta", 10000);
+  config.take_other_name("partial_rotary_factor", "rotary_pct");
+  config.take_other_name("rope_theta", "rotary_emb_base");
+  ModelOptions model = read_options(config);
+  const RopeConfig rope = read_rope(config, model.max_positions, {.partial = 0.25});
+  if (rope.scaling.kind != RopeKind::kDefault) config.differs("stretched rotary positions of gpt_neox");
+  model.rope_theta = rope.theta;
+  model.partial_rotary_factor = rope.partial_factor;
+  require_pairs(config, model);
+
+  description.data_kind = "synthetic_tokens";
+  description.max_positions = model.max_positions;
+  description.optional_prefix = "gpt_neox.";
+  description.head = "embed_out.weight";
+  description.list_tensors(model);
+  if (model.tie_embeddings) description.tied.push_back({description.head, "gpt_neox.embed_in.weight"});
+  description.config_members = rope.members;
+  description.config_members["rotary_emb_base"] = rope.theta;
+  description.config_members["rotary_pct"] = rope.partial_factor;
+  description.ignored = {".attention.bias", ".attention.masked_bias", "rotary_emb.inv_freq"};
+  description.recipe =
+      str("model:\n  kind: gpt_neox\n  vocab_size: ", model.vocab_size,
+          "\n  hidden_size: ", model.hidden_size, "\n  intermediate_size: ", model.intermediate_size,
+          "\n  layers: ", model.layers, "\n  heads: ", model.heads,
+          "\n  max_positions: ", model.max_positions, "\n  norm_eps: ", number_text(model.norm_eps), '\n',
+          recipe_lines(rope), "  use_parallel_residual: ", model.use_parallel_residual ? "true" : "false",
+          "\n  tie_embeddings: ", model.tie_embeddings ? "true" : "false",
+          "\n  dropout: ", number_text(model.dropout), '\n');
+  config.check_all_known({"classifier_dropout"});
+}
+
+}  // namespace echelon::families

@@ -1,0 +1,91 @@
+#include "model/gpt_neox/gpt_neox.h"
+
+#include <ATen/ATen.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/str.h"
+
+namespace echelon {
+
+GptNeoX::GptNeoX(const ModelOptions& options, const ModelTypes& types, at::Device device,
+                 const LoraOptions& lora)
+    : CausalModel(options, types, options.heads, RotaryTable(options, types.buffer, device)) {
+  const ShapeTable shapes(options);
+  add_embedding("gpt_neox.embed_in", shapes);
+  for (std::int64_t i = 0; i < options.layers; ++i)
+    blocks_.push_back(make_block(str("gpt_neox.layers.", i), shapes));
+  add_head("gpt_neox.final_layer_norm", shapes, "embed_out");
+  const std::vector<AdaptedMatrix> adapted = adapted_matrices(options, lora);
+  for (Block& block : blocks_) add_adapters(block.attention, block.mlp, adapted, lora);
+}
+
+GptNeoX::Block GptNeoX::make_block(const std::string& name, const ShapeTable& shapes) {
+  const InitSpec init = normal(options_.init_std);
+  Layer& layer = add_block_layer(name);
+  const Norm attention_norm(layer.add_layer(name + ".input_layernorm"), shapes, options_);
+  Layer& attention = layer.add_layer(name + ".attention");
+  const Norm mlp_norm(layer.add_layer(name + ".post_attention_layernorm"), shapes, options_);
+  Layer& mlp = layer.add_layer(name + ".mlp");
+  return {.layer = &layer,
+          .attention = {.layer = &attention,
+                        .norm = attention_norm,
+                        .in = add_linear(attention, name + ".attention.query_key_value", shapes, init),
+                        .out = add_linear(attention, name + ".attention.dense", shapes, init)},
+          .mlp = {.layer = &mlp,
+                  .norm = mlp_norm,
+                  .inner = add_linear(mlp, name + ".mlp.dense_h_to_4h", shapes, init),
+                  .outer = add_linear(mlp, name + ".mlp.dense_4h_to_h", shapes, init)}};
+}
+
+at::Tensor GptNeoX::dropped(const at::Tensor& x, const Layer& of, const Pass& pass) const {
+  return ops::dropout(x, options_.dropout, pass.batch, of.name());
+}
+
+at::Tensor GptNeoX::embedded(const at::Tensor& ids, const Pass& pass) const {
+  return ops::dropout(CausalModel::embedded(ids, pass), options_.dropout, pass.batch, "gpt_neox.embed_in");
+}
+
+at::Tensor GptNeoX::block_forward(std::size_t number, const at::Tensor& x, const Pass& pass) const {
+  const Block& block = blocks_[number];
+  const Attend attend = [this, inner = attend_as(pass.attention, number)](const at::Tensor& by_head,
+                                                                          const LayerInputs& inputs) {
+    const at::Tensor heads = by_head.view({by_head.size(0), options_.heads, 3, head_size(options_)});
+    return inner(heads.transpose(1, 2).reshape(by_head.sizes()), inputs);
+  };
+  const Activation gelu{[](const at::Tensor& up) { return at::gelu(up); }};
+  const at::Tensor attended = block.attention.forward(*block.layer, x, attend, {}, pass.batch);
+  const at::Tensor middle = x + dropped(attended, *block.attention.layer, pass);
+  const at::Tensor& in = options_.use_parallel_residual ? x : middle;
+  return middle + dropped(block.mlp.forward(*block.layer, in, gelu, pass.batch), *block.mlp.layer, pass);
+}
+
+std::string GptNeoX::hugging_face_config() const {
+  const nlohmann::json config{{"architectures", {"GPTNeoXForCausalLM"}},
+                              {"model_type", "gpt_neox"},
+                              {"vocab_size", options_.vocab_size},
+                              {"hidden_size", options_.hidden_size},
+                              {"intermediate_size", options_.intermediate_size},
+                              {"num_hidden_layers", options_.layers},
+                              {"num_attention_heads", options_.heads},
+                              {"max_position_embeddings", options_.max_positions},
+                              {"layer_norm_eps", options_.norm_eps},
+                              {"hidden_act", "gelu"},
+                              {"hidden_dropout", options_.dropout},
+                              {"attention_dropout", 0.0},
+                              {"attention_bias", true},
+                              {"use_parallel_residual", options_.use_parallel_residual},
+                              {"rotary_pct", options_.partial_rotary_factor},
+                              {"rotary_emb_base", options_.rope_theta},
+                              {"rope_parameters",
+                               {{"rope_type", "default"},
+                                {"rope_theta", options_.rope_theta},
+                                {"partial_rotary_factor", options_.partial_rotary_factor}}},
+                              {"initializer_range", options_.init_std},
+                              {"tie_word_embeddings", options_.tie_embeddings},
+                              {"torch_dtype", "float32"},
+                              {"dtype", "float32"}};
+  return config.dump(2) + "\n";
+}
+
+}  // namespace echelon
