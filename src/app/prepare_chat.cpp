@@ -1,7 +1,5 @@
 #include "app/prepare_chat.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <iomanip>
 #include <iostream>
@@ -10,7 +8,6 @@
 #include "base/error.h"
 #include "base/foreign_text.h"
 #include "base/str.h"
-#include "base/terminal/status_line.h"
 #include "data/tokens/token_file.h"
 #include "text/tokenizer.h"
 
@@ -23,15 +20,9 @@ std::string percent(double share) {
   return text.str();
 }
 
-/// Green and bold, or the brackets of mathematics, which hardly stand in a text.
-struct Marks {
-  const char* begin;
-  const char* end;
-};
-
-Marks marks() {
-  return status_line::is_possible(STDOUT_FILENO) ? Marks{"\x1b[1;32m", "\x1b[0m"} : Marks{"⟦", "⟧"};
-}
+// The brackets of mathematics, which hardly stand in a text.
+constexpr const char* kTrained = "⟦";
+constexpr const char* kTrainedEnd = "⟧";
 
 void print_chat(const TokenFile& file, std::uint64_t number, const Tokenizer& tokenizer) {
   const TokenFile::Range range = file.document(number);
@@ -44,7 +35,7 @@ void print_chat(const TokenFile& file, std::uint64_t number, const Tokenizer& to
     std::string text;
     for (; at < ids.size() && trained[at] == marked; ++at)
       text += tokenizer.piece_of(static_cast<std::int32_t>(ids[at]));
-    std::cout << (marked ? marks().begin : "") << terminal_text(text) << (marked ? marks().end : "");
+    std::cout << (marked ? kTrained : "") << terminal_text(text) << (marked ? kTrainedEnd : "");
   }
   std::cout << "\n";
 }
@@ -94,7 +85,7 @@ void add_chat_options(CLI::App& command, data::ChatOptions& options, ChatArgumen
   add("--max-without-target", options.max_without_target, "Stop when more of the conversations train nothing")
       ->type_name("SHARE")
       ->capture_default_str();
-  add("--show", arguments.shown, "Print this many conversations with what is trained in color or brackets")
+  add("--show", arguments.shown, "Print this many conversations with what is trained in brackets")
       ->type_name("N");
 }
 

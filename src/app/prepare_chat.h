@@ -34,8 +34,8 @@ void settle_chat_options(const CLI::App& command, const ChatArguments& arguments
 /// The audit, for people.
 void print_audit(const data::ChatAudit& audit);
 
-/// The first `count` conversations of a token file with what is trained in color on a terminal, else between
-/// brackets. Throws Error(kData).
+/// The first `count` conversations of a token file with what is trained between brackets. Throws
+/// Error(kData).
 void print_chats(const std::string& token_file, const std::string& tokenizer, std::uint64_t count);
 
 }  // namespace echelon::app
