@@ -51,6 +51,7 @@ void add_verify(CLI::App& app) {
   command->add_flag("--deep", options->deep, "Also every byte against its checksum (default)")
       ->excludes(quick);
   command->add_flag("--json", options->json, "Print JSON");
+  add_quiet(*command);
   command->callback([options] { verify_checkpoint(*options); });
 }
 
@@ -87,6 +88,7 @@ void add_consolidate(CLI::App& app) {
   command->add_flag("--optimizer", options->optimizer, "Also the optimizer's and all other tensors");
   add_shard_size(*command, options->max_shard_size);
   add_limits(*command, options->limits);
+  add_quiet(*command);
   command->callback([options] { consolidate(*options); });
 }
 
@@ -104,6 +106,7 @@ void add_export(CLI::App& app) {
                       "with --merge its folder, if it is not where the checkpoint says");
   add_shard_size(*command, options->max_shard_size);
   add_limits(*command, options->limits);
+  add_quiet(*command);
   command->callback([options] { export_weights(*options); });
 }
 
@@ -113,6 +116,7 @@ void add_view(CLI::App& app) {
       app.add_subcommand("view", "Make a small HDF5 file that shows every tensor whole; copies nothing");
   command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
   command->add_option("--output", options->output, "File to make; must not exist")->required();
+  add_quiet(*command);
   command->callback([options] { make_view(*options); });
 }
 
@@ -125,6 +129,7 @@ void add_salvage(CLI::App& app) {
                       "HDF5 file for the intact tensors, with a report beside it; must not exist");
   command->add_flag("--json", options->json, "Print JSON");
   add_limits(*command, options->limits);
+  add_quiet(*command);
   command->callback([options] { salvage_tensors(*options); });
 }
 
@@ -136,6 +141,7 @@ void add_diff(CLI::App& app, int& exit_code) {
   command->add_option("B", options->b, kCheckpointHelp)->required();
   command->add_flag("--data", options->data, "Read the tensors that differ and report by how much");
   command->add_flag("--json", options->json, "Print JSON");
+  add_quiet(*command);
   command->callback([options, &exit_code] { exit_code = diff_checkpoints(*options) ? 0 : kDiffer; });
 }
 
@@ -162,6 +168,7 @@ void add_import(CLI::App& app) {
   command->add_option("--output", options->output, "Folder to make; must not exist")->required();
   add_type(*command, options->dtype, "Type of the weights; the trainer's own is fp32");
   add_world(*command, options->world);
+  add_quiet(*command);
   command->callback([options] { import_weights(*options); });
 }
 
@@ -171,6 +178,7 @@ void add_reshard(CLI::App& app) {
   command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
   add_world(*command, options->world)->required();
   command->add_option("--output", options->output, "Folder to make; must not exist")->required();
+  add_quiet(*command);
   command->callback([options] { reshard(*options); });
 }
 
@@ -204,6 +212,7 @@ void add_prune(CLI::App& app) {
   command->add_option("--keep-step", options->keep_steps, "Also keep this step; may be given several times");
   command->add_flag("--quick", options->quick,
                     "Read no tensor: a checkpoint whose files have the right sizes counts as intact");
+  add_quiet(*command);
   command->callback([options] { prune_run(*options); });
 }
 

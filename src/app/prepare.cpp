@@ -46,6 +46,7 @@ class ProgressLine {
   ~ProgressLine() { status_line::show(""); }
 
   void show(const PrepareProgress& progress) {
+    if (progress.anew) return log::warn(progress.remark);
     if (!progress.remark.empty()) return log::info(progress.remark);
     const auto now = Clock::now();
     const bool new_stage = progress.stage != stage_;
@@ -256,6 +257,7 @@ void add_prepare(CLI::App& app, int& /*status*/) {
       ->capture_default_str();
   add_chat_options(*command, options.chat, arguments->chat);
   add_output_options(*command, *arguments);
+  add_quiet(*command);
   command->callback([arguments, command] { run(*arguments, *command); });
 }
 

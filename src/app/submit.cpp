@@ -216,6 +216,7 @@ void add_submit(CLI::App& app, int& status) {
                                  "Let Slurm say when and where the job would start; submit nothing");
   auto* wait = command->add_flag("--wait", arguments->wait,
                                  "Follow the job's log to its end and exit with its exit code");
+  add_quiet(*command);
   show->excludes(test)->excludes(wait);
   test->excludes(wait);
   command->footer(

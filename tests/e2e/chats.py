@@ -2,6 +2,7 @@
 import json
 import pathlib
 import random
+import shlex
 import sys
 
 import product
@@ -129,6 +130,24 @@ class Tests(product.Case):
                              "--validation-fraction", 0.2, "--show", 1).out
         self.assertRegex(shown, r"conversation 1 of train.tok\n<\|im_start\|>user\n\w+<\|im_end\|>\n"
                                 r"<\|im_start\|>assistant\n⟦(the )+<\|im_end\|>\n⟧")
+
+    def test_a_terminal_has_progress_unless_told_and_the_same_brackets(self):
+        self.chats()
+
+        def shown(output, *options):
+            command = [product.ECHELON, "prepare", "chats.jsonl", "--format", "chat", "--tokenizer", "hf", "-o", output, *options]
+            on_terminal = self.command("script", "--quiet", "--return", "--command", shlex.join([*command, "--show", "1"]), "/dev/null",
+                                       TERM="xterm").out
+            return on_terminal, self.command(*command, "--force", "--seed", 2).err
+
+        on_terminal, without = shown("usual")
+        self.assertIn("⟦the ", on_terminal)
+        self.assertIn("\x1b[K", on_terminal)
+        self.assertNotEqual("", without)
+        on_terminal, without = shown("quiet", "--quiet")
+        self.assertIn("⟦the ", on_terminal)
+        self.assertNotIn("x1b", on_terminal.replace("\x1b", "x1b"))
+        self.assertEqual("", without)
 
 
 if __name__ == "__main__":

@@ -83,8 +83,14 @@ class Watch {
   Clock::time_point answered_ = Clock::now();
 };
 
-void tell(const std::string& job, const std::string& state) {
-  log::info(str("echelon: job ", job, " is ", state));
+/// Failures are warnings, which `--quiet` shows too.
+void tell(const std::string& job, const std::string& state, const JobStatus& status) {
+  const std::string text = str("echelon: job ", job, " is ", state);
+  if (status.is_stuck() || (status.is_over() && status.exit_status() != 0)) {
+    log::warn(text);
+  } else {
+    log::info(text);
+  }
   log::flush();
 }
 
@@ -134,7 +140,7 @@ int follow_job(const std::string& job, const std::filesystem::path& log) {
     tail.print();
     const std::string state =
         str(status.state, status.state == "PENDING" ? str(" (", status.reason, ")") : "");
-    if (state != told && !state.empty()) tell(job, state);
+    if (state != told && !state.empty()) tell(job, state, status);
     told = state;
     // Look three times in a row: a job that is being requeued briefly looks ended, and a log on a network
     // file system arrives late.

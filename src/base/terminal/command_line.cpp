@@ -8,9 +8,11 @@
 
 #include "base/error.h"
 #include "base/foreign_text.h"
+#include "base/log.h"
 #include "base/number.h"
 #include "base/process/process.h"
 #include "base/str.h"
+#include "base/terminal/status_line.h"
 
 namespace echelon {
 namespace {
@@ -62,6 +64,15 @@ void read_numbers_strictly(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) read_strictly(*option);
   for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
     read_numbers_strictly(*command);
+}
+
+void add_quiet(CLI::App& command) {
+  const auto be_quiet = [](std::int64_t) {
+    log::show(log::Console::kWarnings);
+    status_line::silence();
+  };
+  command.add_flag_function(command.get_option_no_throw("-q") == nullptr ? "-q,--quiet" : "--quiet", be_quiet,
+                            "Print no progress: results, warnings and errors only");
 }
 
 CLI::Option* add_bytes(CLI::App& command, const std::string& name, double& bytes, const std::string& help) {

@@ -39,6 +39,10 @@ CLI::Option* add_choice(CLI::App& command, const std::string& name, Choice& choi
 /// parsing.
 CLI::Option* add_bytes(CLI::App& command, const std::string& name, double& bytes, const std::string& help);
 
+/// Adds -q, --quiet to a command that tells on standard error how its work goes on; where -q is another
+/// option, the long name alone. Warnings and errors are still printed.
+void add_quiet(CLI::App& command);
+
 /// Numbers above 0.
 [[nodiscard]] CLI::Validator above_zero();
 

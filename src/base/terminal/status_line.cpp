@@ -23,6 +23,7 @@ constexpr double kSoonest_s = 0.5;
 struct Shown {
   std::mutex mutex;
   std::string text;
+  bool silent = false;
 };
 Shown& shown() {
   static Shown only;
@@ -45,8 +46,14 @@ bool is_possible(int fd) {
   return ::isatty(fd) == 1 && kind != nullptr && *kind != '\0' && std::string_view(kind) != "dumb";
 }
 
+void silence() {
+  const std::lock_guard lock(shown().mutex);
+  shown().silent = true;
+}
+
 void show(const std::string& text) {
   const std::lock_guard lock(shown().mutex);
+  if (shown().silent) return;
   if (text.empty() && shown().text.empty()) return;
   shown().text = text;
   print(str(kWipe, drawn(text)));

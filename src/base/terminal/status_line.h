@@ -10,6 +10,9 @@ namespace echelon::status_line {
 /// True if a line on this descriptor can be redrawn: it is a terminal, and TERM is set and not "dumb".
 [[nodiscard]] bool is_possible(int fd);
 
+/// From now on show() does nothing.
+void silence();
+
 /// Replaces the text shown on standard error by `text`; "" removes it. One line without newline; what does
 /// not fit the terminal's width is cut off.
 void show(const std::string& text);

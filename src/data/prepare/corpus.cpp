@@ -261,7 +261,8 @@ std::unique_ptr<CorpusWriter> begin(const PrepareOptions& options, const Tokeniz
                               human_count(writer->tokens()), " tokens), which an earlier start has done")});
       return writer;
     } catch (const std::exception& error) {
-      progress({.remark = str("starting anew: what an earlier start left cannot be used: ", error.what())});
+      progress({.remark = str("starting anew: what an earlier start left cannot be used: ", error.what()),
+                .anew = true});
       pass = {};
       partial.save(nullptr);
     }

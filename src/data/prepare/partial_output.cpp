@@ -81,7 +81,8 @@ void PartialOutput::read_note(const ProgressCallback& progress) {
   }
   if (note.is_object())
     progress(
-        {.remark = str("starting anew: '", folder_.string(), "' is left from a start with other ", other)});
+        {.remark = str("starting anew: '", folder_.string(), "' is left from a start with other ", other),
+         .anew = true});
   for (const fs::Path& entry : fs::list_folder(folder_, Code::kData)) {
     if (entry.filename() != kLock) fs::remove_tree(entry, Code::kData);
   }

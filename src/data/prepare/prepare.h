@@ -81,6 +81,7 @@ struct PrepareProgress {
   std::uint64_t bytes_total = 0;
   std::uint64_t tokens = 0;
   std::string remark{};  ///< not about the stage: a line for the user, given once
+  bool anew = false;     ///< the remark says that work of an earlier start is done again
 };
 
 using ProgressCallback = std::function<void(const PrepareProgress&)>;
