@@ -19,29 +19,33 @@ at::Tensor PartialSums::total() const {
   return rows_.defined() ? rows_.sum(0) : at::Tensor();
 }
 
-at::Tensor deposit_product(Parameter& parameter, const at::Tensor& a, const at::Tensor& b) {
+at::Tensor deposit_by(Parameter& parameter,
+                      const std::function<void(const at::Tensor& into, bool add)>& write) {
   if (!parameter.value.requires_grad()) return {};
-  // Without a sink (tests, single tensors) autograd gets the gradient. With one it is written straight into
-  // the unit's reduction buffer: the first product overwrites, later ones (a shared weight, another micro-
-  // batch) add.
-  if (parameter.sink == nullptr) return product(a, b);
+  if (parameter.sink == nullptr) {  // tests, single tensors
+    const at::Tensor gradient = at::empty_like(parameter.value.detach());
+    write(gradient, false);
+    return gradient;
+  }
+  // The first gradient overwrites, later ones (a shared weight, another micro-batch) add.
   parameter.sink->open(parameter);
-  product_into(parameter.gradient, a, b, parameter.deposited);
+  write(parameter.gradient, parameter.deposited);
   parameter.deposited = true;
   return {};
 }
 
+at::Tensor deposit_product(Parameter& parameter, const at::Tensor& a, const at::Tensor& b) {
+  return deposit_by(parameter, [&](const at::Tensor& into, bool add) { product_into(into, a, b, add); });
+}
+
 at::Tensor deposit(Parameter& parameter, const at::Tensor& whole) {
-  if (!parameter.value.requires_grad()) return {};
-  if (parameter.sink == nullptr) return whole.to(parameter.value.scalar_type());
-  parameter.sink->open(parameter);
-  if (parameter.deposited) {
-    parameter.gradient.add_(whole);
-  } else {
-    parameter.gradient.copy_(whole);
-  }
-  parameter.deposited = true;
-  return {};
+  return deposit_by(parameter, [&](const at::Tensor& into, bool add) {
+    if (add) {
+      into.add_(whole);
+    } else {
+      into.copy_(whole);
+    }
+  });
 }
 
 }  // namespace echelon::ops

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/error.h"
@@ -73,11 +74,16 @@ struct PartialSums {
   at::Tensor rows_;  ///< fp32 [kPartials, n]; undefined if the vector requires no gradient
 };
 
-/// gradient (+)= a * b in the parameter's sink; without a sink the product is returned for autograd to keep.
-/// Does nothing if the parameter's value requires no gradient.
+/// write(into, add) makes the gradient of the parameter: in `into`, or with `add` added to it. With a sink
+/// `into` is the unit's reduction buffer; without one it is a new tensor, which is returned for autograd to
+/// keep. Does nothing if the parameter's value requires no gradient.
+[[nodiscard]] at::Tensor deposit_by(Parameter& parameter,
+                                    const std::function<void(const at::Tensor& into, bool add)>& write);
+
+/// gradient (+)= a * b, by the rules of deposit_by().
 [[nodiscard]] at::Tensor deposit_product(Parameter& parameter, const at::Tensor& a, const at::Tensor& b);
 
-/// gradient (+)= `whole`, by the rules of deposit_product().
+/// gradient (+)= `whole`, by the rules of deposit_by().
 [[nodiscard]] at::Tensor deposit(Parameter& parameter, const at::Tensor& whole);
 
 }  // namespace echelon::ops

@@ -103,17 +103,11 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
     if (ctx->needs_input_grad(1)) {
       const at::Tensor again = made_again(ctx, dy.scalar_type());
       const Fp8Matrix x8 = again.defined() ? to_fp8(again, kValues) : Fp8Matrix{saved[1], saved[2]};
-      dw = deposit_fp8_product(weight, transposed(dy8), transposed(x8));
+      dw = deposit_by(weight, [a = transposed(dy8), b = transposed(x8)](const at::Tensor& into, bool add) {
+        fp8_product_into(into, a, b, false, add);
+      });
     }
     return {dx, dw, bias_gradient(ctx, dy), {}, {}, {}};
-  }
-  /// deposit_product() of a * b^T.
-  static at::Tensor deposit_fp8_product(Parameter& weight, const Fp8Matrix& a, const Fp8Matrix& b) {
-    if (weight.sink == nullptr) return fp8_product(a, b, weight.value.scalar_type(), false);
-    weight.sink->open(weight);
-    fp8_product_into(weight.gradient, a, b, false, weight.deposited);
-    weight.deposited = true;
-    return {};
   }
 };
 

@@ -59,21 +59,18 @@ struct AddLowRank : torch::autograd::Function<AddLowRank> {
                       product_into(low, out, up, false);
                     });
     }
-    return {dy, dh, ctx->needs_input_grad(2) ? weight_gradient(b, parts, dy, h) : at::Tensor(), {}, {}};
+    return {dy, dh, weight_gradient(b, parts, dy, h), {}, {}};
   }
 
-  /// As deposit_product(), of the rows of every part.
+  /// The gradient of the rows of every part.
   static at::Tensor weight_gradient(Parameter& b, const std::vector<Columns>& parts, const at::Tensor& dy,
                                     const at::Tensor& h) {
-    const bool sunk = b.sink != nullptr;
-    if (sunk) b.sink->open(b);
-    const at::Tensor into = sunk ? b.gradient : at::empty_like(b.value.detach());
-    for_each_part(parts, dy, h, into,
-                  [&](const at::Tensor& out, const at::Tensor& low, const at::Tensor& rows) {
-                    product_into(rows, out.t(), low, sunk && b.deposited);
-                  });
-    b.deposited = b.deposited || sunk;
-    return sunk ? at::Tensor() : into;
+    return deposit_by(b, [&](const at::Tensor& into, bool add) {
+      for_each_part(parts, dy, h, into,
+                    [&](const at::Tensor& out, const at::Tensor& low, const at::Tensor& rows) {
+                      product_into(rows, out.t(), low, add);
+                    });
+    });
   }
 };
 
