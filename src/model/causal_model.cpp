@@ -70,6 +70,10 @@ void CausalModel::add_adapters(Attention& attention, Mlp& mlp, const std::vector
     add_adapter(*linear, adapted, lora);
 }
 
+at::Tensor CausalModel::dropped(const at::Tensor& x, const Layer& of, const Pass& pass) const {
+  return ops::dropout(x, options_.dropout, pass.batch, of.name());
+}
+
 at::Tensor CausalModel::embedded(const at::Tensor& ids, const Pass& /*pass*/) const {
   return ops::embedding(ids, *embedding_);
 }

@@ -43,6 +43,8 @@ class CausalModel : public Model {
   void add_adapters(Attention& attention, Mlp& mlp, const std::vector<AdaptedMatrix>& adapted,
                     const LoraOptions& lora);
 
+  /// What `of` adds to the residual stream, after dropout.
+  [[nodiscard]] at::Tensor dropped(const at::Tensor& x, const Layer& of, const Pass& pass) const;
   /// ids [tokens] -> [tokens, hidden]; runs within the embedding's layer.
   [[nodiscard]] virtual at::Tensor embedded(const at::Tensor& ids, const Pass& pass) const;
   /// x [tokens, hidden] -> the same shape; runs within the block's layer.

@@ -55,14 +55,11 @@ at::Tensor Gpt2::embedded(const at::Tensor& ids, const Pass& pass) const {
 
 at::Tensor Gpt2::block_forward(std::size_t number, const at::Tensor& x, const Pass& pass) const {
   const Block& block = blocks_[number];
-  const auto dropped = [&](const at::Tensor& part, const Layer& of) {
-    return ops::dropout(part, options_.dropout, pass.batch, of.name());
-  };
   const Activation gelu{[bias = block.up_bias](const at::Tensor& up) { return ops::bias_gelu(up, *bias); }};
   const at::Tensor attended =
       block.attention.forward(*block.layer, x, attend_as(pass.attention, number), {}, pass.batch);
-  const at::Tensor middle = x + dropped(attended, *block.attention.layer);
-  return middle + dropped(block.mlp.forward(*block.layer, middle, gelu, pass.batch), *block.mlp.layer);
+  const at::Tensor middle = x + dropped(attended, *block.attention.layer, pass);
+  return middle + dropped(block.mlp.forward(*block.layer, middle, gelu, pass.batch), *block.mlp.layer, pass);
 }
 
 std::string Gpt2::hugging_face_config() const {

@@ -38,10 +38,6 @@ GptNeoX::Block GptNeoX::make_block(const std::string& name, const ShapeTable& sh
                   .outer = add_linear(mlp, name + ".mlp.dense_4h_to_h", shapes, init)}};
 }
 
-at::Tensor GptNeoX::dropped(const at::Tensor& x, const Layer& of, const Pass& pass) const {
-  return ops::dropout(x, options_.dropout, pass.batch, of.name());
-}
-
 at::Tensor GptNeoX::embedded(const at::Tensor& ids, const Pass& pass) const {
   return ops::dropout(CausalModel::embedded(ids, pass), options_.dropout, pass.batch, "gpt_neox.embed_in");
 }

@@ -20,7 +20,6 @@ class GptNeoX : public CausalModel {
     Mlp mlp;
   };
   [[nodiscard]] Block make_block(const std::string& name, const ShapeTable& shapes);
-  [[nodiscard]] at::Tensor dropped(const at::Tensor& x, const Layer& of, const Pass& pass) const;
   at::Tensor embedded(const at::Tensor& ids, const Pass& pass) const override;
   at::Tensor block_forward(std::size_t block, const at::Tensor& x, const Pass& pass) const override;
 
