@@ -21,6 +21,9 @@ struct TensorShape {
   bool table = false;  ///< an embedding or the output head: each row belongs to one token, patch or class
 };
 
+/// Both sizes of a matrix in cuBLASLt's products of fp8 are multiples of it.
+inline constexpr std::int64_t kFp8Multiple = 16;
+
 /// Rows of each matrix of inner linear layers in this tensor; none in a table, a vector or a convolution.
 [[nodiscard]] Dimensions matrix_rows(const TensorShape& tensor);
 

@@ -7,15 +7,12 @@
 #include "recipe/check/uses_table.h"
 #include "recipe/keys/keys.h"
 #include "recipe/yaml/writer.h"
-#include "shapes/llama_family.h"
 #include "shapes/shapes.h"
 
 namespace echelon::recipe {
 namespace {
 
 constexpr std::size_t kLongestShown = 60;
-/// cuBLASLt's products of fp8 take no other sizes.
-constexpr std::int64_t kFp8Multiple = 16;
 
 /// Access to a recipe's values by key path.
 class RecipeTexts {
@@ -145,8 +142,7 @@ void check_preset(const PrecisionOptions& precision, const RecipeTexts& texts, s
 }
 
 void check_fp8(const Recipe& recipe, const RecipeTexts& texts, std::vector<Conflict>& found) {
-  const bool has_blocks = is_llama_family(recipe.model.kind) || recipe.model.kind == ModelKind::kGpt2;
-  if (recipe.precision.matmul != Matmul::kFp8 || !has_blocks) return;
+  if (recipe.precision.matmul != Matmul::kFp8 || !is_used("precision.matmul", recipe)) return;
   const Type param = param_of(recipe.precision);
   if (param.value != FloatType::kBf16) {
     found.push_back({{"precision.matmul", param.key},

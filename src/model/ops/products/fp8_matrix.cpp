@@ -7,12 +7,10 @@
 #include <limits>
 
 #include "model/ops/device_kernels.h"
+#include "shapes/shapes.h"
 
 namespace echelon::ops {
 namespace {
-
-/// Sizes that cuBLASLt's products of fp8 sum over are multiples of it.
-constexpr std::int64_t kMultiple = 16;
 
 double largest(at::ScalarType type) {
   return type == at::kFloat8_e5m2 ? static_cast<double>(std::numeric_limits<c10::Float8_e5m2>::max())
@@ -40,7 +38,7 @@ Fp8Matrix to_fp8(const at::Tensor& matrix, at::ScalarType type) {
 
 Fp8Matrix transposed(const Fp8Matrix& matrix) {
   const std::int64_t rows = matrix.elements.size(0);
-  const std::int64_t padded = (rows + kMultiple - 1) / kMultiple * kMultiple;
+  const std::int64_t padded = (rows + kFp8Multiple - 1) / kFp8Multiple * kFp8Multiple;
   at::Tensor turned = at::empty({matrix.elements.size(1), padded}, matrix.elements.options());
   turned.narrow(1, 0, rows).copy_(matrix.elements.t());
   if (padded > rows) turned.narrow(1, rows, padded - rows).zero_();
