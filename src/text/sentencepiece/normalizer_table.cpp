@@ -122,11 +122,6 @@ class PathWalk {
   std::vector<Row> rows_;
 };
 
-/// Returns whether the text that begins there ends soon.
-bool is_short(std::string_view texts, std::size_t begin) {
-  return texts.substr(begin, kLongestText + 1).find('\0') != std::string_view::npos;
-}
-
 struct Node {
   std::size_t children = 0;  // the child of byte c is the unit at children ^ c, if c is its label
   std::size_t depth = 0;
@@ -148,11 +143,14 @@ std::string normalizer_table_problem(std::string_view table) {
     const std::size_t children = at ^ units[at].offset();
     if (children >= units.size()) return str("unit ", at, " points outside its array");
     if (at == 0 || !units[at].has_value()) continue;
-    const std::size_t text = units[children].value();
-    if (text >= texts.size()) return str("unit ", at, " points outside its texts");
-    if (!is_short(texts, text))
+    const std::size_t begin = units[children].value();
+    if (begin >= texts.size()) return str("unit ", at, " points outside its texts");
+    // Not searched beyond the longest text: many units may point into a long one.
+    const std::string_view text = texts.substr(begin, kLongestText + 1);
+    const std::size_t end = text.find('\0');
+    if (end == std::string_view::npos)
       return str("the text of unit ", at, " has more than ", kLongestText, " bytes");
-    if (find_invalid_utf8(texts.substr(text, texts.find('\0', text) - text)) != std::string_view::npos)
+    if (find_invalid_utf8(text.substr(0, end)) != std::string_view::npos)
       return str("the text of unit ", at, " is not valid UTF-8");
   }
   const auto most = PathWalk(units).most_rules();
