@@ -34,8 +34,9 @@ struct Operation {
 };
 static_assert(sizeof(Operation) == 96);
 
+/// Throws Error for a reduction that has no sums of `type`.
 [[nodiscard]] Operation make_operation(OperationKind kind, std::uint64_t count, DType type,
-                                       std::string_view label);  ///< Error: no sums of `type`
+                                       std::string_view label);
 
 /// Everything that ranks must agree about.
 [[nodiscard]] bool matches(const Operation& a, const Operation& b);

@@ -173,7 +173,7 @@ void read_own(const ModelConfig& config, ModelOptions& model) {
     config.require_text("hidden_act", "silu", "silu");
   if (model.kind == ModelKind::kPhi3) {
     for (const char* dropout : {"resid_pdrop", "embd_pdrop"}) config.require_number(dropout, 0);
-    // Of Phi-4-mini; transformers does not know them.
+    // Phi-4-mini states these, and transformers does not know them.
     for (const char* one : {"full_attn_mod", "interpolate_factor"}) config.require_number(one, 1);
     config.require_flag("lm_head_bias", false);
   }

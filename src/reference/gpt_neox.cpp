@@ -19,7 +19,7 @@ at::Tensor gpt_neox_block(std::int64_t number, const at::Tensor& x, const Pass& 
   const std::string self = block + ".attention";
   const std::string mlp = block + ".mlp";
   const at::Tensor in = layer_normed(pass, block + ".input_layernorm", x);
-  // Of each head its query, its key and its value, one behind the other.
+  // A row has each head's query, key and value, one behind the other.
   const auto heads =
       product(pass, self + ".query_key_value", in).view({x.size(0), model.heads, -1}).chunk(3, 2);
   const auto rows = [&](std::size_t part) { return heads[part].reshape(x.sizes()); };

@@ -121,7 +121,7 @@ Layers gpt_neox(const ModelOptions& model) {
   const std::int64_t hidden = model.hidden_size;
   Tensors block;
   add_layer_norm(block, "input_layernorm", hidden);
-  // Of each head query, key and value, so its rows are not stacked matrices.
+  // Its rows are each head's query, key and value in turn, so they are no stacked matrices.
   add_affine(block, "attention.query_key_value", 3 * hidden, hidden);
   add_affine(block, "attention.dense", hidden, hidden);
   add_layer_norm(block, "post_attention_layernorm", hidden);

@@ -14,8 +14,8 @@ struct RunPlan {
   EngineOptions engine;
 };
 
-/// Also sets what the GPU libraries of this process may round. Throws Error if the device does not support a
-/// type of the recipe, or no fused attention supports the model.
+/// Resolves the recipe, and sets what the GPU libraries of this process may round. Throws Error if the device
+/// does not support a type of the recipe, or no fused attention supports the model.
 [[nodiscard]] RunPlan plan_run(const Recipe& recipe, const Compute& compute, int ranks_per_node,
                                const std::shared_ptr<Activity>& activity);
 

@@ -161,9 +161,8 @@ std::vector<Key> own_model_keys() {
       {ECHELON_KEY(model.use_parallel_residual),
        {},
        "",
-       "`gpt_neox`: attention and feed-forward of a block read the same input. false: feed-forward reads "
-       "what "
-       "attention has added to."},
+       "`gpt_neox`: attention and feed-forward of a block read the same input. false: feed-forward "
+       "reads what attention has added to."},
       {ECHELON_KEY(model.decoder_layers), model_ranges::kDecoderLayers, "",
        "`t5`: blocks of the decoder. 0: as many as `layers`."},
       {ECHELON_KEY(model.feed_forward),

@@ -195,8 +195,7 @@ void read_pre_tokenizers(const JsonField& root, TokenizerJson& out) {
     } else {
       type.refuse(
           "Split, Digits, WhitespaceSplit, ByteLevel, Metaspace or a Sequence of them: no other "
-          "pre-tokenizer "
-          "is supported");
+          "pre-tokenizer is supported");
     }
   }
 }

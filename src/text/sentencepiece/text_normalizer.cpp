@@ -56,10 +56,10 @@ UChar32 lowercase_of(UChar32 c) {
   return c >= 0x10D50 && c <= 0x10D65 ? c + 0x20 : u_tolower(c);
 }
 
-/// Character by character, as `tokenizers` does: no rule looks at neighbors. `change` gives what a character
-/// becomes, or kNone.
 constexpr UChar32 kNone = -1;
 
+/// Changes character by character, as `tokenizers` does: no rule looks at neighbors. `change` gives what a
+/// character becomes, or kNone.
 template <class Change>
 std::string each_changed(std::string_view text, Change&& change) {
   std::string out;
