@@ -51,7 +51,7 @@ void plan_hdf5_output(const Reader& reader, const ConsolidateOptions& options, C
 void plan_safetensors_output(const Reader& reader, const ConsolidateOptions& options,
                              Conversion& conversion) {
   std::vector<OutputTensor> model = tensors_for(reader, options.dtype, true);
-  if (std::any_of(model.begin(), model.end(), [](const auto& tensor) { return is_adapter(tensor.name); }))
+  if (std::ranges::any_of(model, [](const auto& tensor) { return is_adapter(tensor.name); }))
     throw Error(Code::kCheckpoint,
                 "the checkpoint has LoRA adapters, which transformers would leave out without a word; use "
                 "echelon-ckpt export, with --merge for the whole model");

@@ -84,8 +84,8 @@ std::vector<OutputTensor> parameters(const TensorSource& source, const families:
 
 void check_has_averages(const Reader& reader) {
   const auto& tensors = reader.tensors();
-  if (std::any_of(tensors.begin(), tensors.end(),
-                  [](const TensorInfo& tensor) { return tensor.name.starts_with(kAveragedPrefix); })) {
+  if (std::ranges::any_of(
+          tensors, [](const TensorInfo& tensor) { return tensor.name.starts_with(kAveragedPrefix); })) {
     return;
   }
   refuse(reader, "it has no averaged weights; remove --ema");
@@ -99,11 +99,11 @@ std::vector<OutputTensor> adapter_tensors(const TensorSource& source, const fami
   const std::vector<std::string>& whole = adapters.modules_to_save();
   std::vector<TensorInfo> wanted = adapters.tensors();
   for (const TensorInfo& tensor : model.tensors) {
-    if (std::find(whole.begin(), whole.end(), module_of(tensor.name)) == whole.end()) continue;
+    if (std::ranges::find(whole, module_of(tensor.name)) == whole.end()) continue;
     const auto shares = [&](const families::ModelDescription::Tied& tied) {
       return tied.same_as == tensor.name && source.find(str(kModelPrefix, tied.name)) == nullptr;
     };
-    if (std::any_of(model.tied.begin(), model.tied.end(), shares))
+    if (std::ranges::any_of(model.tied, shares))
       refuse(reader, str("'", tensor.name,
                          "' was trained whole and is also the head, of which peft would load "
                          "a copy; use --merge"));

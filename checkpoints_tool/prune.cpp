@@ -49,8 +49,8 @@ std::int64_t best_step(const std::vector<StepFolder>& oldest_first) {
       const auto best = checkpoint::best_of(checkpoint::load_manifest(step->folder).trainer_state,
                                             str("checkpoint '", step->folder.string(), "': trainer state"));
       if (!best) return -1;
-      const auto there = std::any_of(oldest_first.begin(), oldest_first.end(),
-                                     [&](const StepFolder& other) { return other.step == best->step; });
+      const auto there = std::ranges::any_of(
+          oldest_first, [&](const StepFolder& other) { return other.step == best->step; });
       if (!there)
         log::warn(str("step ", best->step, " had the best validation loss, but its checkpoint is missing"));
       return best->step;

@@ -148,7 +148,7 @@ class Assembly {
       // The file may already hold tiles; the record was made when there were zeros in their place.
       for_each_transposed(file, window, [&](std::uint64_t at, std::uint64_t bytes) {
         const auto tiles = buffer.subspan(at, bytes);
-        std::fill(tiles.begin(), tiles.end(), std::byte{0});
+        std::ranges::fill(tiles, std::byte{0});
       });
       if (crc32c(buffer.first(size)) == earlier->second.crc) {
         records_[number] = earlier->second;

@@ -31,7 +31,7 @@ std::uint64_t parse_byte_size(const std::string& text, const std::string& option
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
   std::string unit(stop, end);
-  std::transform(unit.begin(), unit.end(), unit.begin(), [](unsigned char c) { return std::toupper(c); });
+  std::ranges::transform(unit, unit.begin(), [](unsigned char c) { return std::toupper(c); });
   const std::uint64_t bytes = unit_bytes(unit);
   if (error != std::errc() || number == 0 || bytes == 0 || number > UINT64_MAX / bytes) {
     throw Error(Code::kUsage, str(option, " '", text,

@@ -19,7 +19,7 @@ const std::string kTokenizerConfig = "tokenizer_config.json";
 
 void check_has_config(const checkpoint::Reader& reader) {
   const auto attachments = reader.attachments();
-  if (std::find(attachments.begin(), attachments.end(), kConfigFile) != attachments.end()) return;
+  if (std::ranges::find(attachments, kConfigFile) != attachments.end()) return;
   throw Error(Code::kCheckpoint,
               "the checkpoint has no attachment config.json, without which transformers cannot open the "
               "folder; use consolidate --to hdf5 for the bare tensors");
@@ -30,7 +30,7 @@ void add_companions(const checkpoint::Reader& reader, families::OutputType dtype
   conversion.texts[kConfigFile] = families::config_with_dtype(reader.attachment(kConfigFile), dtype);
   const std::vector<std::string> all = reader.attachments();
   const auto read = [&](const std::string& name) {
-    return std::find(all.begin(), all.end(), name) != all.end() ? reader.attachment(name) : std::string();
+    return std::ranges::find(all, name) != all.end() ? reader.attachment(name) : std::string();
   };
   // Special ids are those of config.json in every file, or transformers' generate would run on.
   const std::string& config = conversion.texts[kConfigFile];

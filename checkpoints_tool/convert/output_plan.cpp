@@ -16,8 +16,7 @@ namespace {
 void place(OutputFile& file, std::vector<OutputTensor> tensors, const std::vector<std::uint64_t>& offsets) {
   for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].offset = offsets[i];
   std::erase_if(tensors, [](const OutputTensor& tensor) { return tensor.bytes == 0; });
-  std::sort(tensors.begin(), tensors.end(),
-            [](const OutputTensor& a, const OutputTensor& b) { return a.offset < b.offset; });
+  std::ranges::sort(tensors, {}, &OutputTensor::offset);
   file.tensors = std::move(tensors);
 }
 
@@ -86,9 +85,8 @@ std::vector<Window> windows_of(const OutputPlan& plan) {
 
 std::vector<Part> parts_of(const OutputFile& file, const Window& window) {
   std::vector<Part> parts;
-  auto tensor = std::partition_point(file.tensors.begin(), file.tensors.end(), [&](const OutputTensor& t) {
-    return t.offset + t.bytes <= window.begin;
-  });
+  auto tensor = std::ranges::partition_point(
+      file.tensors, [&](const OutputTensor& t) { return t.offset + t.bytes <= window.begin; });
   for (; tensor != file.tensors.end() && tensor->offset < window.end; ++tensor) {
     const std::uint64_t begin = std::max(window.begin, tensor->offset) - tensor->offset;
     const std::uint64_t end = std::min(window.end - tensor->offset, tensor->bytes);

@@ -23,8 +23,7 @@ bool any_nonzero(const checkpoint::Reader& reader, const checkpoint::TensorInfo&
     const std::uint64_t end = std::min(elements, at + kElementsRead);
     bytes.resize((end - at) * size_of(tensor.dtype));
     reader.read(tensor.name, at, end, bytes);
-    if (std::any_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte != std::byte{0}; }))
-      return true;
+    if (std::ranges::any_of(bytes, [](std::byte byte) { return byte != std::byte{0}; })) return true;
   }
   return false;
 }
@@ -39,7 +38,7 @@ Adapters::Adapters(const checkpoint::Reader& reader) : reader_(reader) {
   }
   if (tensors_.empty()) return;
   const std::vector<std::string> attached = reader.attachments();
-  if (std::find(attached.begin(), attached.end(), kAdapterConfig) == attached.end())
+  if (std::ranges::find(attached, kAdapterConfig) == attached.end())
     throw Error(Code::kCheckpoint, str("the checkpoint has adapters, but no ", kAdapterConfig,
                                        " that tells their scale; it cannot be exported"));
   lora_ =

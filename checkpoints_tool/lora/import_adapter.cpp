@@ -145,7 +145,7 @@ class PeftAdapter {
     const LoraOptions listed{.rank = lora_.rank, .modules = config_.lora.modules};
     const std::vector<AdaptedMatrix> wanted = adapted_matrices(model_, listed);
     for (const AdaptedMatrix& matrix : wanted) {
-      if (std::find(lora_.modules.begin(), lora_.modules.end(), matrix.module) == lora_.modules.end())
+      if (std::ranges::find(lora_.modules, matrix.module) == lora_.modules.end())
         refuse(str("target_modules names '", matrix.module, "', but ", kWeights, " has no adapter of it"));
     }
     if (wanted.size() != lora_.modules.size())
@@ -183,8 +183,7 @@ checkpoint::BaseNote note_of(const BaseWeights& base, const PeftAdapter& adapter
     const std::string name = str(kModelPrefix, weight.name);
     if (!adapter.tensors().contains(name)) note.tensors.push_back({{name, DType::kF32, weight.shape}});
   }
-  std::sort(note.tensors.begin(), note.tensors.end(),
-            [](const auto& a, const auto& b) { return a.info.name < b.info.name; });
+  std::ranges::sort(note.tensors, [](const auto& a, const auto& b) { return a.info.name < b.info.name; });
   std::uint64_t done = 0;
   for (checkpoint::BaseNote::Tensor& tensor : note.tensors) {
     const TensorInfo* stored = base.find(tensor.info.name);
@@ -202,8 +201,7 @@ checkpoint::BaseNote note_of(const BaseWeights& base, const PeftAdapter& adapter
 void require_no_adapters(const BaseWeights& base) {
   if (base.weights() != nullptr) return;
   const auto& all = base.checkpoint()->tensors();
-  if (std::none_of(all.begin(), all.end(), [](const TensorInfo& tensor) { return is_adapter(tensor.name); }))
-    return;
+  if (std::ranges::none_of(all, [](const TensorInfo& tensor) { return is_adapter(tensor.name); })) return;
   throw Error(Code::kCheckpoint,
               str("base '", base.folder(),
                   "' has adapters of its own; name what they were trained on, or merge them first "

@@ -50,8 +50,7 @@ class Config {
     if (has("peft_type") && root_["peft_type"] != "LORA")
       refuse(str("has peft_type ", shown("peft_type"), "; expected \"LORA\""));
     for (const auto& [key, value] : root_.items()) {
-      if (std::find(kAnyValue.begin(), kAnyValue.end(), key) != kAnyValue.end() || asks_for_nothing(value))
-        continue;
+      if (std::ranges::find(kAnyValue, key) != kAnyValue.end() || asks_for_nothing(value)) continue;
       refuse(str("sets ", printable(key), " to ", shown(key),
                  ", which Echelon does not compute; only adapters without it can be imported"));
     }

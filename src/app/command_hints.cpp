@@ -24,7 +24,7 @@ std::string hint_for_option(const std::string& command, const std::string& word)
   if (key.find('.') != key.npos && recipe::is_section(key.substr(0, key.find('.'))))
     return str("a recipe's keys are given without dashes: ", key,
                word.find('=') == word.npos ? "=VALUE" : word.substr(name.size()));
-  if (std::find(kRanks.begin(), kRanks.end(), name) == kRanks.end()) return "";
+  if (std::ranges::find(kRanks, name) == kRanks.end()) return "";
   return command == "submit" || command == "plan"
              ? "the number of ranks is --nodes N times --tasks-per-node M"
              : "the number of local ranks is --ranks N";
@@ -34,7 +34,7 @@ std::string hint_for_option(const std::string& command, const std::string& word)
 
 std::string hint_for(const std::vector<std::string>& words) {
   if (words.empty()) return "";
-  if (std::find(kOfTheTool.begin(), kOfTheTool.end(), words[0]) != kOfTheTool.end())
+  if (std::ranges::find(kOfTheTool, words[0]) != kOfTheTool.end())
     return str("'echelon-ckpt ", words[0], "' does that");
   for (const std::string& word : words) {
     const std::string hint = word.starts_with('-') ? hint_for_option(words[0], word) : "";

@@ -50,8 +50,7 @@ std::vector<Path> commits_of(const Recipe& recipe) {
   const auto step_of = [](const Path& folder) {
     return checkpoint::parse_step_folder(folder.filename().string()).value().step;
   };
-  std::sort(found.begin(), found.end(),
-            [&](const Path& a, const Path& b) { return step_of(a) > step_of(b); });
+  std::ranges::sort(found, [&](const Path& a, const Path& b) { return step_of(a) > step_of(b); });
   return found;
 }
 
@@ -85,7 +84,7 @@ void require_same_ends(const Recipe& recipe) {
   const auto tokenizer = load_tokenizer(recipe.data);
   if (!tokenizer || tokenizer->eos_id() < 0) return;
   const std::vector<std::int32_t> ends = ends_of(earlier);
-  if (std::find(ends.begin(), ends.end(), tokenizer->eos_id()) != ends.end()) return;
+  if (std::ranges::find(ends, tokenizer->eos_id()) != ends.end()) return;
   const auto named = [&](std::int32_t id) { return str(id, " (", printable(tokenizer->name_of(id)), ')'); };
   throw Error(Code::kData,
               str("the data with tokenizer '", tokenizer_path(recipe.data), "' end documents with id ",

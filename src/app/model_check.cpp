@@ -39,8 +39,7 @@ void check_against_model(const LoadedRecipe& loaded) {
   Recipe recipe = loaded.recipe;
   warn_of_slow_fp8(recipe);
   const auto& keys = recipe::keys();
-  if (std::none_of(keys.begin(), keys.end(), [&](const auto& key) { return has_patterns(key, recipe); }))
-    return;
+  if (std::ranges::none_of(keys, [&](const auto& key) { return has_patterns(key, recipe); })) return;
   ModelFaults found;
   CheckModelFunction* check = nullptr;
   try {

@@ -67,7 +67,7 @@ class StartCheck {
     };
     if (!looked_at_.empty()) {
       const auto changes = recipe::changes(looked_at_.back().recipe, loaded.recipe);
-      if (std::none_of(changes.begin(), changes.end(), differ)) return;
+      if (std::ranges::none_of(changes, differ)) return;
     }
     looked_at_.push_back(loaded);
     add(doctor::faults_of_data(loaded.recipe));
@@ -97,7 +97,7 @@ class StartCheck {
   void add(const std::vector<doctor::Finding>& faults) {
     for (const doctor::Finding& fault : faults) {
       const std::string text = str(fault.text, "; ", fault.advice);
-      if (std::find(faults_.begin(), faults_.end(), text) == faults_.end()) faults_.push_back(text);
+      if (std::ranges::find(faults_, text) == faults_.end()) faults_.push_back(text);
     }
   }
 

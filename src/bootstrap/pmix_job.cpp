@@ -16,7 +16,7 @@ namespace {
 Blob wrap(std::string_view name, const Blob& mine) {
   Blob bytes(name.size() + 1 + mine.size());
   std::memcpy(bytes.data(), name.data(), name.size());
-  std::copy(mine.begin(), mine.end(), bytes.begin() + static_cast<std::ptrdiff_t>(name.size()) + 1);
+  std::ranges::copy(mine, bytes.begin() + static_cast<std::ptrdiff_t>(name.size()) + 1);
   return bytes;
 }
 
@@ -26,7 +26,7 @@ struct Unwrapped {
 };
 
 Unwrapped unwrap(const Blob& bytes) {
-  const auto end = std::find(bytes.begin(), bytes.end(), std::byte{0});
+  const auto end = std::ranges::find(bytes, std::byte{0});
   Unwrapped result{.name = std::string(reinterpret_cast<const char*>(bytes.data()),
                                        static_cast<std::size_t>(end - bytes.begin()))};
   if (end != bytes.end()) result.bytes.assign(end + 1, bytes.end());
@@ -129,7 +129,7 @@ void PmixJob::report_missing(std::string_view name, const std::string& key) cons
     missing.push_back(placed ? str(*rank, " (", info_.hosts[static_cast<std::size_t>(*rank)], ")")
                              : str(*rank));
   }
-  std::reverse(missing.begin(), missing.end());
+  std::ranges::reverse(missing);
   const std::string who = missing.empty() ? "all ranks arrived, but too late, or the server lost them"
                                           : str("no sign of rank ", join(missing, ", "));
   throw Error(Code::kPeer, str("waited ", client_.timeout_s(), " s for all ", info_.size, " ranks at '", name,

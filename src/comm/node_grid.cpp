@@ -13,8 +13,7 @@ constexpr std::uint64_t kSumBytes = 4;      // of an element of a node's sum
 NodeGrid NodeGrid::of(const std::vector<int>& node_of) {
   constexpr std::size_t kFewestLocal = 3;
   const NodeGrid flat{1, static_cast<int>(node_of.size())};
-  const auto end_of_first =
-      std::find_if(node_of.begin(), node_of.end(), [&](int node) { return node != node_of.front(); });
+  const auto end_of_first = std::ranges::find_if(node_of, [&](int node) { return node != node_of.front(); });
   const auto local = static_cast<std::size_t>(end_of_first - node_of.begin());
   if (local < kFewestLocal || local == node_of.size() || node_of.size() % local != 0) return flat;
   std::vector<int> nodes;
@@ -23,7 +22,7 @@ NodeGrid NodeGrid::of(const std::vector<int>& node_of) {
       if (node_of[rank] != node_of[first]) return flat;
     nodes.push_back(node_of[first]);
   }
-  std::sort(nodes.begin(), nodes.end());
+  std::ranges::sort(nodes);
   if (std::adjacent_find(nodes.begin(), nodes.end()) != nodes.end()) return flat;
   return {static_cast<int>(nodes.size()), static_cast<int>(local)};
 }

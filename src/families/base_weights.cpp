@@ -87,7 +87,7 @@ std::unique_ptr<const BaseWeights> open_base(const BaseNote& note, const BasePla
     std::error_code ignored;
     return !folder.empty() && std::filesystem::exists(folder, ignored);
   };
-  const auto place = std::find_if(places.folders.begin(), places.folders.end(), exists);
+  const auto place = std::ranges::find_if(places.folders, exists);
   if (place == places.folders.end()) {
     throw Error(Code::kCheckpoint, str("the base that the adapters were trained on is gone: there is no '",
                                        places.folders.front(), "'; put it back, or ", places.how));

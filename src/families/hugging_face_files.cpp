@@ -145,11 +145,11 @@ std::string tokenizer_config_with_end(const std::string& existing, const std::st
     return token != listed_here.end() && token->is_object() && token->contains("content") &&
            (*token)["content"] == named;
   };
-  if (std::any_of(ends.begin(), ends.end(), is_named)) return existing;  // a large file need not be read
+  if (std::ranges::any_of(ends, is_named)) return existing;  // a large file need not be read
   const checkpoint::Json json = read_foreign_json(tokenizer).value;
   const std::string first = name_of(ends.front(), json);
   const auto is_end = [&](const checkpoint::Json& id) { return named == name_of(id, json); };
-  if (first.empty() || std::any_of(ends.begin(), ends.end(), is_end)) return existing;
+  if (first.empty() || std::ranges::any_of(ends, is_end)) return existing;
   made["eos_token"] = first;
   return made.dump(2) + "\n";
 }

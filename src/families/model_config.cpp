@@ -168,8 +168,8 @@ void ModelConfig::check_all_known(const std::vector<std::string_view>& neutral) 
   if (!is_import()) return;
   for (const auto& [key, value] : json_.items()) {
     const bool known = known_.contains(key) || is_nothing(value) ||
-                       std::find(neutral.begin(), neutral.end(), key) != neutral.end() ||
-                       std::find(kNeutral.begin(), kNeutral.end(), key) != kNeutral.end();
+                       std::ranges::find(neutral, key) != neutral.end() ||
+                       std::ranges::find(kNeutral, key) != kNeutral.end();
     if (known) continue;
     fail(str("'", printable(key), "' is ", printable(value.dump()),
              ". The importer does not know whether it changes what the model computes; if it does not, "

@@ -43,8 +43,7 @@ const Family* find_family(const std::string& type) {
 }  // namespace
 
 bool has_ending(const std::string& name, const NameEndings& endings) {
-  return std::any_of(endings.begin(), endings.end(),
-                     [&](const std::string& ending) { return name.ends_with(ending); });
+  return std::ranges::any_of(endings, [&](const std::string& ending) { return name.ends_with(ending); });
 }
 
 void require_pairs(const ModelConfig& config, const ModelOptions& model) {
@@ -64,7 +63,7 @@ void ModelDescription::list_tensors(const ModelOptions& model) {
   kind = model.kind;
   options = model;
   for (TensorShape& tensor : tensors_of(model)) {
-    if (has_ending(tensor.name, transposed)) std::reverse(tensor.dimensions.begin(), tensor.dimensions.end());
+    if (has_ending(tensor.name, transposed)) std::ranges::reverse(tensor.dimensions);
     tensors.push_back({.name = std::move(tensor.name), .shape = std::move(tensor.dimensions)});
   }
 }

@@ -101,7 +101,7 @@ void check_layer_types(const ModelConfig& config, const ModelOptions& model, con
 
 /// Returns the number of the first element that is `value`, counted from 1; 0: there is none, or no list.
 std::int64_t first_of(const Json& list, const Json& value) {
-  const auto found = std::find(list.begin(), list.end(), value);
+  const auto found = std::ranges::find(list, value);
   return found == list.end() ? 0 : found - list.begin() + 1;
 }
 
@@ -234,8 +234,8 @@ std::string recipe_of(const ModelOptions& model, const RopeConfig& rope) {
 
 void describe_llama(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelDescription& description) {
   const std::string type = config.text_or("model_type", "");
-  const LlamaLike& family = *std::find_if(llama_likes().begin(), llama_likes().end(),
-                                          [&](const LlamaLike& row) { return word_of(row.kind) == type; });
+  const LlamaLike& family =
+      *std::ranges::find_if(llama_likes(), [&](const LlamaLike& row) { return word_of(row.kind) == type; });
   ModelOptions model = read_sizes(config, family);
   for (const char* flag : {"attention_bias", "mlp_bias", "add_cross_attention", "is_encoder_decoder"})
     config.require_flag(flag, false);

@@ -39,8 +39,7 @@ ModelWeights::ModelWeights(const path& input, std::string doing) : doing_(std::m
   const auto has_prefix = [&](const auto& tensor) {
     return tensor.first.starts_with(model_.optional_prefix);
   };
-  if (std::none_of(source_.tensors().begin(), source_.tensors().end(), has_prefix))
-    omitted_prefix_ = model_.optional_prefix;
+  if (std::ranges::none_of(source_.tensors(), has_prefix)) omitted_prefix_ = model_.optional_prefix;
   match_all();
 }
 
@@ -77,7 +76,7 @@ StoredWeight ModelWeights::match(const TensorInfo& wanted, const std::string& na
 void ModelWeights::require_head() const {
   const std::string& head = model_.head;
   const auto is_head = [&](const TensorInfo& tensor) { return tensor.name == head; };
-  const bool wanted = std::any_of(model_.tensors.begin(), model_.tensors.end(), is_head);
+  const bool wanted = std::ranges::any_of(model_.tensors, is_head);
   if (!wanted || model_.copies.contains(head) || source_.tensors().contains(head)) return;
   refuse(
       str("it holds a base model, without the head ('", head,

@@ -20,7 +20,7 @@ SafetensorsLayout lay_out_safetensors(const std::vector<SafetensorsEntry>& entri
   SafetensorsLayout layout;
   layout.order.resize(entries.size());
   std::iota(layout.order.begin(), layout.order.end(), std::size_t{0});
-  std::sort(layout.order.begin(), layout.order.end(), [&](std::size_t a, std::size_t b) {
+  std::ranges::sort(layout.order, [&](std::size_t a, std::size_t b) {
     const std::size_t size_a = size_of(entries[a].dtype);
     const std::size_t size_b = size_of(entries[b].dtype);
     return size_a != size_b ? size_a > size_b : entries[a].name < entries[b].name;

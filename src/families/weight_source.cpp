@@ -27,8 +27,7 @@ bool is_pickle(const Path& path) {
   const std::string name = path.filename().string();
   static constexpr std::array<std::string_view, 7> kEndings{".bin",  ".pt",     ".pth",     ".pkl",
                                                             ".ckpt", ".distcp", ".metadata"};
-  return std::any_of(kEndings.begin(), kEndings.end(),
-                     [&](std::string_view ending) { return name.ends_with(ending); });
+  return std::ranges::any_of(kEndings, [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
 [[noreturn]] void refuse_pickle(const Path& path) {

@@ -77,7 +77,7 @@ std::map<std::string, std::vector<Point>> points_of(const json& object, const st
     for (const json& entry : list) {
       constexpr std::size_t kNumbers = 3;
       const bool whole = entry.is_array() && entry.size() == kNumbers &&
-                         std::all_of(entry.begin(), entry.end(), [](const json& n) { return n.is_number(); });
+                         std::ranges::all_of(entry, [](const json& n) { return n.is_number(); });
       if (!whole) refuse(file, str(section, ".", key), "lists of FLOPs, bytes and seconds");
       const Point point{entry[0].get<double>(), entry[1].get<double>(), entry[2].get<double>()};
       const bool sane = std::isfinite(size_of_point(point)) && size_of_point(point) > 0 &&

@@ -28,8 +28,7 @@ const char* limit_of(Cost cost) {
 std::string operations_table(const Timeline& timeline) {
   using Row = std::pair<std::string, NameTotal>;
   std::vector<Row> rows(timeline.by_name.begin(), timeline.by_name.end());
-  std::sort(rows.begin(), rows.end(),
-            [](const Row& a, const Row& b) { return a.second.seconds > b.second.seconds; });
+  std::ranges::sort(rows, [](const Row& a, const Row& b) { return a.second.seconds > b.second.seconds; });
   std::string text =
       "operation                      count     TFLOP     GB moved   ms      share  limited by\n";
   constexpr double kGiga = 1e9;

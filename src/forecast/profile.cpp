@@ -113,7 +113,7 @@ class Section {
   void finish() {
     if (json_ == nullptr) return;
     for (const auto& item : json_->items())
-      if (std::find(asked_.begin(), asked_.end(), item.key()) == asked_.end())
+      if (std::ranges::find(asked_, item.key()) == asked_.end())
         faults_.add(full(printable(item.key(), 60)), str("is unknown; expected only ", join(asked_, ", ")));
   }
 
@@ -227,8 +227,8 @@ std::string file_name(const std::string& path) {
 /// "did you mean a100-40g or a100-80g? ": those that `name` begins, else the nearest one; or "".
 std::string meant(const std::string& name, const std::vector<std::string>& known) {
   std::vector<std::string> longer;
-  std::copy_if(known.begin(), known.end(), std::back_inserter(longer),
-               [&](const std::string& one) { return !name.empty() && one.starts_with(name); });
+  std::ranges::copy_if(known, std::back_inserter(longer),
+                       [&](const std::string& one) { return !name.empty() && one.starts_with(name); });
   const std::string near = longer.empty() ? nearest(name, known) : join(longer, " or ");
   return near.empty() ? "" : str("did you mean ", near, "? ");
 }

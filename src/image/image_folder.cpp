@@ -20,9 +20,9 @@ constexpr int kDeepest = 32;  // a link to a parent folder would recurse forever
 bool is_image_name(const stdfs::path& path) {
   static constexpr std::array<std::string_view, 3> kEndings{".jpg", ".jpeg", ".png"};
   std::string ending = path.extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end();
+  std::ranges::transform(ending, ending.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return std::ranges::find(kEndings, ending) != kEndings.end();
 }
 
 /// Folders and other entries of `folder`, each in name order. Links are followed.
@@ -44,8 +44,8 @@ Entries entries_of(const stdfs::path& folder) {
   if (error) {
     throw Error(Code::kData, str("cannot read image folder '", folder.string(), "': ", error.message()));
   }
-  std::sort(entries.folders.begin(), entries.folders.end());
-  std::sort(entries.files.begin(), entries.files.end());
+  std::ranges::sort(entries.folders);
+  std::ranges::sort(entries.files);
   return entries;
 }
 
@@ -66,7 +66,7 @@ class ClassFiles {
 
   /// By folder first, as torchvision.
   std::vector<std::pair<std::string, std::string>> sorted() {
-    std::sort(found_.begin(), found_.end());
+    std::ranges::sort(found_);
     return std::move(found_);
   }
 

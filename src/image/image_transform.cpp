@@ -80,13 +80,13 @@ Image resize_columns(const Image& image, std::int64_t height) {
   std::vector<std::int32_t> sums(out.row_bytes());
   std::int64_t y = 0;
   for (const Taps& taps : taps_of(image.height, height)) {
-    std::fill(sums.begin(), sums.end(), kHalf);
+    std::ranges::fill(sums, kHalf);
     std::int64_t from = taps.first;
     for (const std::int32_t weight : taps.weights) {
       const std::uint8_t* row = image.row(from++);
       for (std::size_t x = 0; x < sums.size(); ++x) sums[x] += row[x] * weight;
     }
-    std::transform(sums.begin(), sums.end(), out.row(y++), rounded);
+    std::ranges::transform(sums, out.row(y++), rounded);
   }
   return out;
 }

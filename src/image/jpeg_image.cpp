@@ -40,8 +40,7 @@ void warned(j_common_ptr info, int level) {
   ++info->err->num_warnings;
   static constexpr std::array kMissingData{JWRN_JPEG_EOF, JWRN_HIT_MARKER, JWRN_HUFF_BAD_CODE,
                                            JWRN_MUST_RESYNC};
-  if (std::find(kMissingData.begin(), kMissingData.end(), info->err->msg_code) != kMissingData.end())
-    leave(info);
+  if (std::ranges::find(kMissingData, info->err->msg_code) != kMissingData.end()) leave(info);
 }
 
 void count_scans(j_common_ptr info) {

@@ -102,13 +102,11 @@ void Hub::drop_closed() {
   for (const auto& peer : peers_) {
     if (peer->wire.closed() && peer->rank >= 0) judge_.ended(peer->rank, steady_now_s());
   }
-  peers_.erase(
-      std::remove_if(peers_.begin(), peers_.end(), [](const auto& peer) { return peer->wire.closed(); }),
-      peers_.end());
+  std::erase_if(peers_, [](const auto& peer) { return peer->wire.closed(); });
   int connected = 0;
   int silent = 0;
   for (const auto& peer : peers_) {
-    const bool is_silent = std::find(silent_.begin(), silent_.end(), peer->rank) != silent_.end();
+    const bool is_silent = std::ranges::find(silent_, peer->rank) != silent_.end();
     if (peer->rank > 0) ++(is_silent ? silent : connected);
   }
   others_connected_ = connected;
@@ -116,8 +114,7 @@ void Hub::drop_closed() {
 }
 
 Hub::Peer* Hub::find(int rank) {
-  const auto found =
-      std::find_if(peers_.begin(), peers_.end(), [rank](const auto& peer) { return peer->rank == rank; });
+  const auto found = std::ranges::find_if(peers_, [rank](const auto& peer) { return peer->rank == rank; });
   return found == peers_.end() ? nullptr : found->get();
 }
 
@@ -127,8 +124,7 @@ void Hub::tell_nodes(double now) {
   reported_nodes_s_ = now;
   const std::vector<NodeState> nodes = judge_.nodes(now);
   // A start that is refused before its first step leaves no file behind.
-  const bool trains =
-      std::any_of(nodes.begin(), nodes.end(), [](const NodeState& node) { return node.step > 0; });
+  const bool trains = std::ranges::any_of(nodes, [](const NodeState& node) { return node.step > 0; });
   if (trains) options_.on_nodes(nodes);
 }
 

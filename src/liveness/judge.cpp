@@ -129,7 +129,7 @@ int Judge::neighbor_of(int rank, double time_s, double within_s) const {
 
 bool Judge::whole_node_gone(int rank, double time_s) const {
   const std::vector<int> ranks = ranks_of_host(hosts_[static_cast<std::size_t>(rank)]);
-  return std::all_of(ranks.begin(), ranks.end(), [&](int other) {
+  return std::ranges::all_of(ranks, [&](int other) {
     const Peer& candidate = peer(other);
     if (!candidate.known) return true;  // no heartbeat yet: no evidence either way
     return !candidate.left && (candidate.ended || time_s - candidate.received_s > options_.silence_s / 2);
@@ -148,8 +148,7 @@ std::optional<Finding> Judge::look_for_ended(double time_s) const {
     if (!peers_[n].ended || peers_[n].left || time_s - peers_[n].ended_s < kTogether_s) continue;
     const double since = time_s - peers_[n].ended_s;
     const std::vector<int> ranks = ranks_of_host(hosts_[n]);
-    const auto known =
-        std::count_if(ranks.begin(), ranks.end(), [this](int other) { return peer(other).known; });
+    const auto known = std::ranges::count_if(ranks, [this](int other) { return peer(other).known; });
     const bool together = known > 1 && whole_node_gone(rank, time_s);
     if (together)
       return Finding{.kind = Finding::Kind::kNode,
@@ -300,8 +299,7 @@ std::optional<Finding> Judge::slow_network() {
 /// reported.
 std::optional<Finding> Judge::awaited_by_most() {
   if (!std::exchange(new_votes_, false)) return std::nullopt;
-  const bool by_node =
-      std::any_of(hosts_.begin(), hosts_.end(), [this](const auto& host) { return host != hosts_[0]; });
+  const bool by_node = std::ranges::any_of(hosts_, [this](const auto& host) { return host != hosts_[0]; });
   const auto concerns = [&](std::size_t n, std::size_t other) {
     return by_node ? hosts_[other] == hosts_[n] : other == n;
   };

@@ -42,7 +42,7 @@ bool is_host(const std::string& text) {
   const auto belongs = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-';
   };
-  return text.size() <= kLongest && std::all_of(text.begin(), text.end(), belongs);
+  return text.size() <= kLongest && std::ranges::all_of(text, belongs);
 }
 
 /// The words of a line, every second of which is the name of the one behind it; empty: they are others.
@@ -110,8 +110,7 @@ std::optional<LostPeer> noted_peer_failure(const std::filesystem::path& logs, co
                                            const std::string& token) {
   try {
     const std::vector<fs::Path> names = fs::list_folder(logs, Code::kEnvironment);
-    if (std::none_of(names.begin(), names.end(),
-                     [](const fs::Path& path) { return path.filename() == kPeerFailure; }))
+    if (std::ranges::none_of(names, [](const fs::Path& path) { return path.filename() == kPeerFailure; }))
       return std::nullopt;
     return parse_failure(fs::read_own_file(logs / kPeerFailure, kMostBytesOfNote, Code::kEnvironment), start,
                          token);

@@ -14,9 +14,8 @@ std::size_t place_of(const std::string& tag) {
   if (tag == "step") return 0;
   if (tag == "time") return 1;
   const std::vector<Name>& known = names();
-  const auto name = std::find_if(known.begin(), known.end(), [&tag](const Name& n) {
-    return n.label.empty() ? tag == n.place : tag.starts_with(n.place);
-  });
+  const auto name = std::ranges::find_if(
+      known, [&tag](const Name& n) { return n.label.empty() ? tag == n.place : tag.starts_with(n.place); });
   return 2 + static_cast<std::size_t>(name - known.begin());
 }
 
@@ -42,13 +41,12 @@ void CsvColumns::add(const Line& line) {
     columns_.push_back({place_of(value.tag), value.tag});
   }
   if (columns_.size() == before) return;
-  std::sort(columns_.begin(), columns_.end());
+  std::ranges::sort(columns_);
   for (std::size_t i = 0; i < columns_.size(); ++i) at_[columns_[i].tag] = i;
 }
 
 bool CsvColumns::cover(const Line& line) const {
-  return std::all_of(line.values.begin(), line.values.end(),
-                     [this](const Value& value) { return at_.contains(value.tag); });
+  return std::ranges::all_of(line.values, [this](const Value& value) { return at_.contains(value.tag); });
 }
 
 std::string CsvColumns::heading() const {

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kReadBytes = std::size_t{1} << 18;
 
 bool is_plain(const std::string& name) {
-  return !name.empty() && std::none_of(name.begin(), name.end(), [](unsigned char c) {
+  return !name.empty() && std::ranges::none_of(name, [](unsigned char c) {
     constexpr unsigned char kDelete = 0x7f;
     return c < ' ' || c == kDelete;
   });
@@ -92,8 +92,7 @@ std::optional<Line> parse_line(std::string_view text) {
     return std::nullopt;
   Line line{.step = object["step"].get<std::int64_t>()};
   collect(object, "", line.values);
-  const auto time = std::find_if(line.values.begin(), line.values.end(),
-                                 [](const Value& value) { return value.tag == "time"; });
+  const auto time = std::ranges::find_if(line.values, [](const Value& value) { return value.tag == "time"; });
   if (time != line.values.end()) line.time_s = time->value;
   return line;
 }

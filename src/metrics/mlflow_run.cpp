@@ -26,7 +26,7 @@ bool is_name(const std::string& name) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
            std::string_view("_-. :/").find(c) != std::string_view::npos;
   };
-  if (name.empty() || !std::all_of(name.begin(), name.end(), allowed)) return false;
+  if (name.empty() || !std::ranges::all_of(name, allowed)) return false;
   const std::filesystem::path path(name);
   return path.is_relative() && path.lexically_normal() == path && *path.begin() != "..";
 }

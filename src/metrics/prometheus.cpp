@@ -23,8 +23,7 @@ std::string label(const std::string& text) {
 const char* word_of(const Name& name, const std::string& tag) {
   if (!tag.starts_with(name.place) || tag.size() == name.place.size()) return nullptr;
   const char* word = tag.c_str() + name.place.size();
-  const bool wanted =
-      name.words.empty() || std::find(name.words.begin(), name.words.end(), word) != name.words.end();
+  const bool wanted = name.words.empty() || std::ranges::find(name.words, word) != name.words.end();
   return wanted ? word : nullptr;
 }
 

@@ -111,7 +111,7 @@ void Profiler::write(double comm_wait_s) {
   RankContext context{
       .rank = comm_.rank(), .host = host_name(), .clock = clocks[static_cast<std::size_t>(comm_.rank())]};
   const std::vector<double> begins = gather_values(comm_, began_s_ - context.clock.offset_s, "profile");
-  context.zero_s = *std::min_element(begins.begin(), begins.end());
+  context.zero_s = *std::ranges::min_element(begins);
   std::string trouble;
   try {
     write_part(context, totals);

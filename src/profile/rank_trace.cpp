@@ -124,8 +124,7 @@ nlohmann::json lanes_of(const RankContext& context, const std::vector<Span>& spa
   }
   // Gathers and reductions run one after the other on a rank; a save runs beside what it stalls.
   auto& saves = blocks[4];
-  std::sort(saves.begin(), saves.end(),
-            [](const Block& a, const Block& b) { return a.begin_us < b.begin_us; });
+  std::ranges::sort(saves, {}, &Block::begin_us);
   nlohmann::json lanes = lanes_json(context, blocks, 0);
   constexpr double kFinest_us = 1;
   constexpr double kCoarsest_us = 1e12;

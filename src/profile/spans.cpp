@@ -13,7 +13,7 @@ std::string_view name_of(SpanKind kind) {
 }
 
 void sort_spans(std::vector<Span>& spans) {
-  std::stable_sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
+  std::ranges::stable_sort(spans, [](const Span& a, const Span& b) {
     return a.begin_s != b.begin_s ? a.begin_s < b.begin_s : a.end_s > b.end_s;
   });
 }

@@ -47,18 +47,18 @@ bool describes_model(std::string_view key) {
   static constexpr std::array<std::string_view, 6> kTraining{
       "model.preset", "model.from", "model.init_std", "model.dropout", "lora.dropout", "lora.also_train"};
   return (key.starts_with("model.") || key.starts_with("lora.")) &&
-         std::find(kTraining.begin(), kTraining.end(), key) == kTraining.end();
+         std::ranges::find(kTraining, key) == kTraining.end();
 }
 
 std::vector<Change> of_model(const std::vector<Change>& changes) {
   std::vector<Change> found;
-  std::copy_if(changes.begin(), changes.end(), std::back_inserter(found),
-               [](const Change& change) { return describes_model(change.key); });
+  std::ranges::copy_if(changes, std::back_inserter(found),
+                       [](const Change& change) { return describes_model(change.key); });
   return found;
 }
 
 std::vector<Change> of_base(const std::vector<Change>& changes) {
-  const bool one_has_none = std::any_of(changes.begin(), changes.end(), [](const Change& change) {
+  const bool one_has_none = std::ranges::any_of(changes, [](const Change& change) {
     return change.key == "lora.rank" && (change.then == "0" || change.now == "0");
   });
   std::vector<Change> found = of_model(changes);
@@ -72,10 +72,10 @@ std::vector<Change> of_data(const std::vector<Change>& changes) {
                                                             "data.tokenizer", "data.on_bad_record",
                                                             "data.max_bad_records"};
   std::vector<Change> found;
-  std::copy_if(changes.begin(), changes.end(), std::back_inserter(found), [](const Change& change) {
+  std::ranges::copy_if(changes, std::back_inserter(found), [](const Change& change) {
     if (change.key == "run.seed") return true;
     return change.key.starts_with("data.") && !change.key.starts_with("data.validation.") &&
-           std::find(kReading.begin(), kReading.end(), change.key) == kReading.end();
+           std::ranges::find(kReading, change.key) == kReading.end();
   });
   return found;
 }

@@ -20,8 +20,7 @@ void set_values(const std::vector<std::string>& overrides, std::vector<DraftLine
     const std::string key = text.substr(0, equals);
     const std::string value = text.substr(equals + 1);
     const std::string chosen = "chosen so that it fits, and is fast";
-    const auto same =
-        std::find_if(lines.begin(), lines.end(), [&](const DraftLine& line) { return line.key == key; });
+    const auto same = std::ranges::find(lines, key, &DraftLine::key);
     if (same != lines.end()) {
       same->value = value;
       same->comment = chosen;

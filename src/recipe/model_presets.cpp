@@ -330,8 +330,7 @@ const std::vector<ModelPreset>& model_presets() {
 
 const ModelPreset* find_model_preset(std::string_view name) {
   const auto& table = model_presets();
-  const auto found = std::find_if(table.begin(), table.end(),
-                                  [&](const ModelPreset& preset) { return preset.name == name; });
+  const auto found = std::ranges::find(table, name, &ModelPreset::name);
   return found == table.end() ? nullptr : &*found;
 }
 

@@ -35,7 +35,7 @@ bool is_of_folder(std::string_view key) {
 }
 
 bool states_whole_model(const Recipe& recipe, const IsGiven& is_given) {
-  return std::all_of(keys().begin(), keys().end(), [&](const Key& key) {
+  return std::ranges::all_of(keys(), [&](const Key& key) {
     return !is_of_folder(key.path) || !is_used(key.path, recipe) || is_given(key.path);
   });
 }

@@ -175,7 +175,7 @@ class Parser {
     std::error_code ignored;
     const bool folder = std::filesystem::is_directory(path, ignored);
     if (folder) path = recipe_in(path);
-    if (std::find(chain_.begin(), chain_.end(), path) != chain_.end()) {
+    if (std::ranges::find(chain_, path) != chain_.end()) {
       return faults_.add(
           value.at,
           str("include: ", shown(value.text),
@@ -312,10 +312,9 @@ class Parser {
   void check_conflicts() {
     if (!complete_) return;  // the unread part may hold values that seem to be missing
     for (const Conflict& conflict : conflicts(recipe_)) {
-      if (std::any_of(conflict.keys.begin(), conflict.keys.end(),
-                      // A fault of the key itself was reported already; a conflict with its default would
-                      // mislead.
-                      [this](const std::string& key) { return is_broken(key); }))
+      if (std::ranges::any_of(conflict.keys,  // A fault of the key itself was reported already; a conflict
+                                              // with its default would mislead.
+                              [this](const std::string& key) { return is_broken(key); }))
         continue;
       faults_.add(blame(conflict.keys), conflict.text);
     }

@@ -28,7 +28,7 @@ std::optional<double> longest(const std::deque<double>& times, std::size_t count
 std::optional<double> step_forecast(const std::deque<double>& times) {
   if (times.empty()) return std::nullopt;
   std::vector<double> sorted(times.begin(), times.end());
-  std::sort(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
   // The longest recent step, unless it is an outlier: one hiccup must not stop the run early.
   return std::min(sorted.back(), kMostAboveMedian * sorted[(sorted.size() - 1) / 2]);
 }

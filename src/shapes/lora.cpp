@@ -22,8 +22,7 @@ bool names(const std::string& pattern, std::string_view module) {
 }
 
 bool names_any(const std::vector<std::string>& patterns, std::string_view module) {
-  return std::any_of(patterns.begin(), patterns.end(),
-                     [&](const std::string& pattern) { return names(pattern, module); });
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return names(pattern, module); });
 }
 
 std::string_view last_of(std::string_view module) {
@@ -54,7 +53,7 @@ std::string kinds_of(const std::vector<std::string>& modules) {
   std::vector<std::string> kinds;
   for (const std::string& module : modules) {
     const std::string kind(last_of(module));
-    if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) kinds.push_back(kind);
+    if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
   }
   return join(kinds, ", ");
 }
@@ -75,7 +74,7 @@ void check_adapted(const ModelOptions& model, const LoraOptions& lora,
   const std::set<std::string> adaptable(can.begin(), can.end());
   for (const std::string& pattern : lora.modules) {
     const auto found = [&](bool wanted) {
-      return std::find_if(modules.begin(), modules.end(), [&](const std::string& module) {
+      return std::ranges::find_if(modules, [&](const std::string& module) {
         return names(pattern, module) && (adaptable.count(module) > 0) == wanted;
       });
     };
@@ -94,7 +93,7 @@ void check_also_trained(const ModelOptions& model, const LoraOptions& lora,
                         const std::vector<std::string>& modules, std::vector<LoraFault>& faults) {
   const std::vector<AdaptedMatrix> adapted = adapted_matrices(model, lora);
   for (const std::string& pattern : lora.also_train) {
-    if (std::none_of(modules.begin(), modules.end(), [&](const auto& m) { return names(pattern, m); }))
+    if (std::ranges::none_of(modules, [&](const auto& m) { return names(pattern, m); }))
       faults.push_back({{"lora.also_train"},
                         str("lora.also_train: pattern '", pattern, "' matches no module; expected some of ",
                             kinds_of(modules))});
@@ -141,7 +140,7 @@ std::vector<std::string> modules_trained_whole(const ModelOptions& model, const 
   std::vector<std::string> modules;
   if (lora.rank == 0) return modules;
   for (std::string& module : modules_of(model)) {
-    const bool known = std::find(modules.begin(), modules.end(), module) != modules.end();
+    const bool known = std::ranges::find(modules, module) != modules.end();
     if (!known && names_any(lora.also_train, module)) modules.push_back(std::move(module));
   }
   return modules;
@@ -152,14 +151,14 @@ std::vector<std::string> target_modules(const ModelOptions& model, const LoraOpt
   const std::vector<AdaptedMatrix> adapted = adapted_matrices(model, lora);
   const std::vector<AdaptedMatrix> all = matrices_of(model);
   const auto count = [](const std::vector<AdaptedMatrix>& matrices, std::string_view kind) {
-    return std::count_if(matrices.begin(), matrices.end(),
-                         [&](const AdaptedMatrix& matrix) { return last_of(matrix.module) == kind; });
+    return std::ranges::count_if(matrices,
+                                 [&](const AdaptedMatrix& matrix) { return last_of(matrix.module) == kind; });
   };
   for (const AdaptedMatrix& matrix : adapted) {
     const std::string kind(last_of(matrix.module));
     const bool whole = count(adapted, kind) == count(all, kind);
     const std::string& target = whole ? kind : matrix.module;
-    if (std::find(targets.begin(), targets.end(), target) == targets.end()) targets.push_back(target);
+    if (std::ranges::find(targets, target) == targets.end()) targets.push_back(target);
   }
   return targets;
 }

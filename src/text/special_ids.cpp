@@ -23,7 +23,7 @@ class EndedTokenizer final : public Tokenizer {
   [[nodiscard]] std::unique_ptr<TextEncoder> make_encoder() const override { return inner_->make_encoder(); }
   [[nodiscard]] std::string decode(std::span<const std::int32_t> ids) const override {
     std::vector<std::int32_t> known;  // the end gives no text
-    std::copy_if(ids.begin(), ids.end(), std::back_inserter(known), [&](auto id) { return id != eos_; });
+    std::ranges::copy_if(ids, std::back_inserter(known), [&](auto id) { return id != eos_; });
     return data::decode_any(*inner_, known);
   }
   [[nodiscard]] std::string name_of(std::int32_t id) const override { return inner_->name_of(id); }
@@ -82,7 +82,7 @@ SpecialIds special_ids_of(const FolderFile& file, const std::string& folder) {
 
 std::int32_t document_end(const SpecialIds& ids, const Tokenizer& tokenizer) {
   const auto ends = [&](std::int32_t id) {
-    return id >= 0 && (ids.ends.empty() || std::find(ids.ends.begin(), ids.ends.end(), id) != ids.ends.end());
+    return id >= 0 && (ids.ends.empty() || std::ranges::find(ids.ends, id) != ids.ends.end());
   };
   if (const std::int32_t named = id_of(tokenizer, ids.end_token); ends(named)) return named;
   return ids.ends.empty() || ends(tokenizer.eos_id()) ? tokenizer.eos_id() : ids.ends.front();

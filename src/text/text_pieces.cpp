@@ -37,9 +37,9 @@ std::vector<TextPiece> apply_behavior(SplitBehavior behavior, const std::vector<
       result = join_pieces(pieces, first_of_matches);
       break;
     case SplitBehavior::kMergedWithNext:
-      std::reverse(result.begin(), result.end());
+      std::ranges::reverse(result);
       result = join_pieces(result, first_of_matches);
-      std::reverse(result.begin(), result.end());
+      std::ranges::reverse(result);
       break;
     case SplitBehavior::kContiguous:
       result = join_pieces(pieces, [](bool is_match, bool after_match) { return is_match == after_match; });

@@ -50,7 +50,7 @@ std::string train_tokenizer(const std::vector<std::string>& lines, std::int64_t 
   const auto status = sentencepiece::SentencePieceTrainer::Train(settings, &iterator, &model);
   if (!status.ok()) {
     std::string reason = status.ToString();
-    std::replace(reason.begin(), reason.end(), '\n', ' ');
+    std::ranges::replace(reason, '\n', ' ');
     // The trainer's advice is about options that are not available here.
     const std::string too_small =
         "Vocabulary size is smaller than required_chars. " + std::to_string(vocab_size) + " vs ";

@@ -10,7 +10,7 @@ namespace {
 
 Finding make(Verdict verdict, std::string name, std::string text, std::string advice,
              std::vector<std::string> nodes) {
-  std::sort(nodes.begin(), nodes.end());
+  std::ranges::sort(nodes);
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
   return {.name = std::move(name),
           .verdict = verdict,

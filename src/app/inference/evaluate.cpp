@@ -49,8 +49,7 @@ EvaluationOptions tasks_of(const EvaluateArguments& arguments) {
   EvaluationOptions tasks = arguments.request.tasks;
   for (const std::string& file : arguments.files) {
     const std::string name = name_of(file);
-    const auto same = std::find_if(tasks.tasks.begin(), tasks.tasks.end(),
-                                   [&](const auto& task) { return task.first == name; });
+    const auto same = std::ranges::find_if(tasks.tasks, [&](const auto& task) { return task.first == name; });
     if (same != tasks.tasks.end()) {
       throw Error(Code::kUsage, str("--task '", same->second, "' and '", file, "' have the same name, ", name,
                                     ": rename one of them"));

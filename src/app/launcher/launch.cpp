@@ -131,7 +131,7 @@ struct Relays {
   }
   [[nodiscard]] bool done() {
     const auto relays = all();
-    return std::all_of(relays.begin(), relays.end(), [](const OutputRelay* relay) { return relay->done(); });
+    return std::ranges::all_of(relays, [](const OutputRelay* relay) { return relay->done(); });
   }
 };
 

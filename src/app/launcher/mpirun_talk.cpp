@@ -22,12 +22,12 @@ std::string MpirunTalk::pass(std::string_view bytes) {
     if (within_ == Within::kNothing) {
       const auto begun = [this](const std::string& beginning) { return held_.starts_with(beginning); };
       const auto may_begin = [this](const std::string& beginning) { return beginning.starts_with(held_); };
-      if (std::any_of(kBeginnings.begin(), kBeginnings.end(), begun)) {
+      if (std::ranges::any_of(kBeginnings, begun)) {
         held_.erase(0, kDashes.size());
         within_ = Within::kTalk;
       } else if (held_.starts_with(kWarning)) {
         within_ = Within::kWarning;
-      } else if (may_begin(kWarning) || std::any_of(kBeginnings.begin(), kBeginnings.end(), may_begin)) {
+      } else if (may_begin(kWarning) || std::ranges::any_of(kBeginnings, may_begin)) {
         return passed;
       } else {
         within_ = Within::kLine;

@@ -35,7 +35,7 @@ void RankProcesses::search() {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
     const pid_t pid = std::atoi(entry.path().filename().c_str());
-    if (pid <= 0 || std::find(known_.begin(), known_.end(), pid) != known_.end()) continue;
+    if (pid <= 0 || std::ranges::find(known_, pid) != known_.end()) continue;
     if (!is_child(pid, mpirun_)) continue;
     const int rank = rank_of(pid);
     if (rank < 0) continue;
@@ -59,7 +59,7 @@ void RankProcesses::signal(int number) {
 }
 
 bool RankProcesses::was_sent(int number) const {
-  return std::find(signals_.begin(), signals_.end(), number) != signals_.end();
+  return std::ranges::find(signals_, number) != signals_.end();
 }
 
 std::vector<int> RankProcesses::handles() const {

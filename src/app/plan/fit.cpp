@@ -54,7 +54,7 @@ class Search {
       try_stage(recipe, stage);
       if (!result_.fitting.empty()) break;
     }
-    std::stable_sort(result_.fitting.begin(), result_.fitting.end(), is_better);
+    std::ranges::stable_sort(result_.fitting, is_better);
     if (result_.fitting.empty() && result_.nearest) look_for_nodes();
     if (!result_.fitting.empty()) result_.nearest.reset();
     return std::move(result_);

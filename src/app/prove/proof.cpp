@@ -319,8 +319,7 @@ std::vector<std::string> not_compared(const Recipe& recipe) {
 }  // namespace
 
 bool Proved::holds() const {
-  return std::all_of(differences.begin(), differences.end(),
-                     [](const Difference& difference) { return difference.holds(); });
+  return std::ranges::all_of(differences, [](const Difference& difference) { return difference.holds(); });
 }
 
 const Proved* Proof::first_failure() const {

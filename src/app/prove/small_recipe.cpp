@@ -140,8 +140,8 @@ const std::string& pattern_of(const std::pair<std::string, Value>& entry) {
 template <class Entry>
 void keep_matching(std::vector<Entry>& entries, const std::set<std::string>& names) {
   std::erase_if(entries, [&](const Entry& entry) {
-    return std::none_of(names.begin(), names.end(),
-                        [&](const std::string& name) { return matches(pattern_of(entry), name); });
+    return std::ranges::none_of(names,
+                                [&](const std::string& name) { return matches(pattern_of(entry), name); });
   });
 }
 

@@ -50,7 +50,7 @@ Tensors without_blocks(Tensors weights, const ModelOptions& model) {
     }
   }
   for (auto& [name, values] : weights) {
-    if (!others.contains(name)) std::fill(values.begin(), values.end(), 0.0F);
+    if (!others.contains(name)) std::ranges::fill(values, 0.0F);
   }
   return weights;
 }

@@ -87,8 +87,7 @@ std::vector<float> values_of(const checkpoint::Reader& reader, const checkpoint:
                 str("tensor '", tensor.name, "' is ", name_of(tensor.dtype), "; expected fp32 or bf16"));
   std::vector<std::uint16_t> halves(count);
   reader.read(tensor.name, 0, count, std::as_writable_bytes(std::span(halves)));
-  std::transform(halves.begin(), halves.end(), values.begin(),
-                 [](std::uint16_t half) { return bf16_to_float(half); });
+  std::ranges::transform(halves, values.begin(), [](std::uint16_t half) { return bf16_to_float(half); });
   return values;
 }
 

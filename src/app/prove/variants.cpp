@@ -58,8 +58,7 @@ bool uses(const PrecisionOptions& precision, FloatType type) {
   const auto& overrides = precision.overrides;
   return overridden(preset.param, precision.param) == type ||
          overridden(preset.reduce, precision.reduce) == type || precision.output == type ||
-         std::any_of(overrides.begin(), overrides.end(),
-                     [&](const auto& entry) { return entry.second == type; });
+         std::ranges::any_of(overrides, [&](const auto& entry) { return entry.second == type; });
 }
 
 bool rounds_in_norms(const Recipe& recipe) {

@@ -99,16 +99,15 @@ void tell(const std::string& job, const std::string& state, const JobStatus& sta
 bool JobStatus::is_over() const {
   static constexpr std::array kOver{"COMPLETED", "FAILED",        "CANCELLED", "TIMEOUT", "NODE_FAIL",
                                     "PREEMPTED", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"};
-  return std::find(kOver.begin(), kOver.end(), state) != kOver.end();
+  return std::ranges::find(kOver, state) != kOver.end();
 }
 
 bool JobStatus::is_stuck() const {
   // Parts of reasons: "JobHeldUser", "JobHeldAdmin", "job_requeued_in_held_state" ...
   static constexpr std::array kStuck{"Held", "held", "DependencyNeverSatisfied", "PartitionNodeLimit",
                                      "PartitionTimeLimit"};
-  return state == "PENDING" && std::any_of(kStuck.begin(), kStuck.end(), [this](const char* part) {
-           return reason.find(part) != reason.npos;
-         });
+  return state == "PENDING" &&
+         std::ranges::any_of(kStuck, [this](const char* part) { return reason.find(part) != reason.npos; });
 }
 
 int JobStatus::exit_status() const {

@@ -23,8 +23,7 @@ std::vector<std::string> environment(const std::vector<std::string>& without) {
     // Variables of a surrounding job would be passed to the new job. The exceptions are settings of the user.
     const bool of_a_job =
         name.starts_with("SLURM_") && name != "SLURM_CONF" && !name.starts_with("SLURM_PMIX_");
-    if (!of_a_job && std::find(without.begin(), without.end(), name) == without.end())
-      kept.emplace_back(text);
+    if (!of_a_job && std::ranges::find(without, name) == without.end()) kept.emplace_back(text);
   }
   return kept;
 }

@@ -27,7 +27,7 @@ constexpr int kMostSubmissions = 1'000'000;
 /// link.
 std::string absolute(const stdfs::path& path) {
   const stdfs::path whole = stdfs::absolute(path);
-  const bool climbs = std::find(whole.begin(), whole.end(), "..") != whole.end();
+  const bool climbs = std::ranges::find(whole, "..") != whole.end();
   std::string text = climbs ? whole.string() : whole.lexically_normal().string();
   while (text.size() > 1 && text.back() == '/') text.pop_back();
   return text;
@@ -83,8 +83,8 @@ using Runs = std::vector<Submission::Run>;
 
 /// All tasks continue one run, one after another: only %1 allows that, and their recipes must be equal.
 void check_pieces(const Options& options, const std::vector<std::int64_t>& tasks, const Runs& runs) {
-  const bool one_run = std::all_of(runs.begin(), runs.end(),
-                                   [&](const Submission::Run& run) { return run.dir == runs[0].dir; });
+  const bool one_run =
+      std::ranges::all_of(runs, [&](const Submission::Run& run) { return run.dir == runs[0].dir; });
   if (!one_run || !options.array.ends_with("%1")) {
     throw Error(Code::kUsage, str("--array ", options.array, ": its tasks would train in the run folder '",
                                   runs[0].dir.string(),
@@ -130,7 +130,7 @@ std::string program_of(const Options& options) {
 std::string next_submission(const std::vector<Submission::Run>& runs) {
   for (int number = 1; number < kMostSubmissions; ++number) {
     const std::string name = str("submissions/", number);
-    const bool taken = std::any_of(runs.begin(), runs.end(), [&](const Submission::Run& run) {
+    const bool taken = std::ranges::any_of(runs, [&](const Submission::Run& run) {
       std::error_code ignored;
       return stdfs::exists(stdfs::symlink_status(run.dir / name, ignored));
     });
@@ -187,15 +187,14 @@ Submission prepare(const Options& given, const RecipeCheck& also) {
     // All tasks share one run: its files are written once.
     runs.resize(1);
   }
-  submission.place = {
-      .work_dir = stdfs::current_path().string(),
-      .run_dir = pattern.empty() ? runs[0].dir.string() : absolute(pattern),
-      .submission = next_submission(runs),
-      .supervisor = this_program(),
-      .program = program_of(options),
-      .job_name = name,
-      .allow_foreign_folder = std::all_of(
-          runs.begin(), runs.end(), [](const Submission::Run& run) { return run.allow_foreign_folder; })};
+  submission.place = {.work_dir = stdfs::current_path().string(),
+                      .run_dir = pattern.empty() ? runs[0].dir.string() : absolute(pattern),
+                      .submission = next_submission(runs),
+                      .supervisor = this_program(),
+                      .program = program_of(options),
+                      .job_name = name,
+                      .allow_foreign_folder = std::ranges::all_of(
+                          runs, [](const Submission::Run& run) { return run.allow_foreign_folder; })};
   submission.script = render_script(options, submission.job, submission.place);
   const std::string local = not_shared(submission.place);
   if (!local.empty() && submission.job.note.empty())

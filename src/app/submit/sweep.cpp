@@ -33,7 +33,7 @@ std::optional<Sweep> sweep_in(const std::string& array) {
       values.back() += c;
     }
   }
-  if (equals == 0 || std::count(values.begin(), values.end(), "") > 0) {
+  if (equals == 0 || std::ranges::count(values, "") > 0) {
     throw Error(Code::kUsage, str("--array is '", printable(array),
                                   "': expected a key and its values, such as optim.lr=1e-3,3e-3,1e-2, or "
                                   "numbers of tasks, such as 0-3"));

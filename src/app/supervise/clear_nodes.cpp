@@ -84,7 +84,7 @@ bool is_enough(const ClearRequest& request, const std::set<std::string>& clear) 
     return contains(request.asked, name) && !clear.contains(name);
   };
   return static_cast<std::int64_t>(clear.size()) >= request.wanted &&
-         std::none_of(request.before.begin(), request.before.end(), is_missing);
+         std::ranges::none_of(request.before, is_missing);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ FailuresAtStep failures_at_step(const std::vector<StartNote>& notes) {
   }
   FailuresAtStep failures{.all = static_cast<int>(row.size())};
   if (row.empty() || row.back().rank < 0) return failures;
-  failures.of_same = static_cast<int>(std::count_if(row.begin(), row.end(), [&](const StartNote& note) {
+  failures.of_same = static_cast<int>(std::ranges::count_if(row, [&](const StartNote& note) {
     return note.rank == row.back().rank || note.node == row.back().node;
   }));
   return failures;

@@ -16,7 +16,7 @@ constexpr std::int64_t kSharesOfPartition = 4;
 }  // namespace
 
 bool contains(const Nodes& nodes, const std::string& name) {
-  return std::find(nodes.begin(), nodes.end(), name) != nodes.end();
+  return std::ranges::find(nodes, name) != nodes.end();
 }
 
 std::int64_t nodes_of_next_start(std::int64_t clear, std::int64_t wanted,
@@ -41,8 +41,8 @@ Nodes choose_nodes(const Nodes& all, const Nodes& before, const std::set<std::st
   }
   Nodes in_order;
   if (chosen.size() < count) return in_order;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(in_order),
-               [&](const std::string& name) { return chosen.contains(name); });
+  std::ranges::copy_if(all, std::back_inserter(in_order),
+                       [&](const std::string& name) { return chosen.contains(name); });
   return in_order;
 }
 
@@ -50,8 +50,7 @@ bool is_usable(std::string_view state, bool draining) {
   constexpr std::array<std::string_view, 6> kUsable{"idle", "mix", "alloc", "comp", "plan", "res"};
   if (state.ends_with('*')) return false;
   if (draining && state.starts_with("drain")) return true;
-  return std::any_of(kUsable.begin(), kUsable.end(),
-                     [state](std::string_view start) { return state.starts_with(start); });
+  return std::ranges::any_of(kUsable, [state](std::string_view start) { return state.starts_with(start); });
 }
 
 std::vector<Suspect> parse_suspects(std::string_view text) {
@@ -88,8 +87,7 @@ Nodes left_out(const std::vector<NodeState>& partition, const Nodes& already,
       newest_first.push_back(found->second);
   }
   auto most = static_cast<std::int64_t>(usable.size()) / kSharesOfPartition;
-  std::int64_t left =
-      std::count_if(usable.begin(), usable.end(), [](const auto& node) { return node.second; });
+  std::int64_t left = std::ranges::count_if(usable, [](const auto& node) { return node.second; });
   Nodes out;
   for (const std::string& name : already) {
     if (since.contains(name)) continue;

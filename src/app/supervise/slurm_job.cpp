@@ -53,7 +53,7 @@ bool is_done(const std::vector<std::string>& command, double patience_s = kPatie
 }
 
 bool is_name(const std::string& text) {
-  return std::all_of(text.begin(), text.end(), [](char c) {
+  return std::ranges::all_of(text, [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-';
   });
 }

@@ -64,7 +64,7 @@ Sha256 sha256(std::span<const std::byte> message) {
   std::vector<std::byte> bytes;
   for (const std::uint32_t word : state) append(bytes, word, 4);
   Sha256 sum{};
-  std::copy(bytes.begin(), bytes.end(), sum.begin());
+  std::ranges::copy(bytes, sum.begin());
   return sum;
 }
 
@@ -72,7 +72,7 @@ Sha256 hmac_sha256(std::span<const std::byte> key, std::span<const std::byte> me
   std::array<std::byte, kBlock> block{};
   const Sha256 short_key = sha256(key);
   const std::span<const std::byte> used = key.size() > kBlock ? std::span<const std::byte>(short_key) : key;
-  std::copy(used.begin(), used.end(), block.begin());
+  std::ranges::copy(used, block.begin());
   const auto sum_of = [&](std::byte pad, std::span<const std::byte> rest) {
     std::vector<std::byte> whole;
     for (const std::byte b : block) whole.push_back(b ^ pad);

@@ -160,7 +160,7 @@ void make_directories(const Path& path, Code code) {
 std::vector<Path> list_folder(const Path& folder, Code code) {
   std::vector<std::string> names;
   if (disk().list(folder.c_str(), names) != 0) fail(code, "list folder", folder, errno);
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   std::vector<Path> entries;
   for (const std::string& name : names) entries.push_back(folder / name);
   return entries;

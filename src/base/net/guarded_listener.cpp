@@ -107,9 +107,9 @@ void GuardedListener::admit(fs::Fd socket, const std::string& address, std::vect
   if (is_over(one, proven)) return;
   const bool scarce = is_kept_for_files(fd);
   const auto of_address = [&](const Pending& other) { return other.address == one.address; };
-  const auto count = std::count_if(pending_.begin(), pending_.end(), of_address);
+  const auto count = std::ranges::count_if(pending_, of_address);
   if (static_cast<std::size_t>(count) >= places_.per_address) {
-    pending_.erase(std::find_if(pending_.begin(), pending_.end(), of_address));
+    pending_.erase(std::ranges::find_if(pending_, of_address));
   } else if (!pending_.empty() && (scarce || pending_.size() >= places_.in_all)) {
     pending_.pop_front();
   }

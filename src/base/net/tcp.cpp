@@ -22,8 +22,8 @@ namespace {
 // ones on every node.
 bool is_bridge(std::string_view name) {
   constexpr std::array<std::string_view, 5> kPrefixes{"docker", "virbr", "veth", "br-", "cni"};
-  return std::any_of(kPrefixes.begin(), kPrefixes.end(),
-                     [name](std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; });
+  return std::ranges::any_of(
+      kPrefixes, [name](std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; });
 }
 
 /// An IPv4 or IPv6 address in the type that the socket calls take.

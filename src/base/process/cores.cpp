@@ -66,7 +66,7 @@ std::vector<int> cores_of_list(const std::string& list) {
 std::vector<int> fair_share(const std::vector<std::vector<int>>& near, std::size_t index) {
   const std::vector<int>& cores = near[index];
   const auto turn = std::count(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(index), cores);
-  const auto sharers = static_cast<std::size_t>(std::count(near.begin(), near.end(), cores));
+  const auto sharers = static_cast<std::size_t>(std::ranges::count(near, cores));
   std::size_t shortest = cores.size();
   for (std::size_t begin = 0; begin < cores.size(); begin = run_end(cores, begin))
     shortest = std::min(shortest, run_end(cores, begin) - begin);

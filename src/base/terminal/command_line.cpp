@@ -106,7 +106,7 @@ void check_commands(const CLI::App& app, const std::vector<std::string>& words) 
                   str(before.empty() ? "no command given; " : before + "needs a command; ", all));
     }
     if (words[i].starts_with('-')) return;
-    if (std::find(names.begin(), names.end(), words[i]) == names.end()) {
+    if (std::ranges::find(names, words[i]) == names.end()) {
       const std::string meant = nearest(words[i], names);
       throw Error(Code::kUsage, str("no command '", before, printable(words[i]), "'; ",
                                     meant.empty() ? all : str("did you mean '", before, meant, "'?")));
@@ -143,7 +143,7 @@ class MachineOutput::Watch final : public std::streambuf {
 };
 
 MachineOutput::MachineOutput(const std::vector<std::string>& words) : watch_(std::make_unique<Watch>()) {
-  const auto end = std::find(words.begin(), words.end(), "--");
+  const auto end = std::ranges::find(words, "--");
   wanted_ = std::find(words.begin(), end, "--json") != end && first_of_step();
 }
 

@@ -77,7 +77,7 @@ complete -c PROGRAM -f -a '(_FUNCTION)'
 std::string script(Shell shell, const std::string& program) {
   std::string text(shell == Shell::kBash ? kBash : shell == Shell::kZsh ? kZsh : kFish);
   std::string function = program;
-  std::replace(function.begin(), function.end(), '-', '_');
+  std::ranges::replace(function, '-', '_');
   return CLI::detail::find_and_replace(CLI::detail::find_and_replace(text, "PROGRAM", program), "FUNCTION",
                                        function);
 }
@@ -120,8 +120,8 @@ void pass(Place& place, const std::string& word) {
     if (option != nullptr && takes_value(*option)) place.value_of = option;
   } else {
     const std::vector<const CLI::App*> commands = commands_of(*place.command);
-    const auto named = std::find_if(commands.begin(), commands.end(),
-                                    [&word](const CLI::App* command) { return command->get_name() == word; });
+    const auto named = std::ranges::find_if(
+        commands, [&word](const CLI::App* command) { return command->get_name() == word; });
     if (named != commands.end())
       place = {*named};
     else
@@ -214,8 +214,7 @@ std::vector<Candidate> paths_that_begin(const std::string& begun,
     else if (is_folder)
       found.push_back({before + name + '/', ""});
   }
-  std::sort(found.begin(), found.end(),
-            [](const Candidate& a, const Candidate& b) { return a.text < b.text; });
+  std::ranges::sort(found, {}, &Candidate::text);
   return found;
 }
 

@@ -283,7 +283,7 @@ std::vector<Found> commits_of(const Path& folder) {
     throw Error(Code::kCheckpoint, str("no committed checkpoint in ", quoted(checkpoints_folder(folder)),
                                        "; name a run folder or a step folder"));
   }
-  std::reverse(commits.begin(), commits.end());
+  std::ranges::reverse(commits);
   return commits;
 }
 

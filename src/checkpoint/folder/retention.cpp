@@ -149,8 +149,7 @@ class Judge {
     if (step.state != StepState::kUncommitted) {
       if (policy_.keep_every > 0 && step.step % policy_.keep_every == 0)
         return str("kept every ", policy_.keep_every, " steps");
-      if (std::find(policy_.keep_steps.begin(), policy_.keep_steps.end(), step.step) !=
-          policy_.keep_steps.end())
+      if (std::ranges::find(policy_.keep_steps, step.step) != policy_.keep_steps.end())
         return "kept by request";
     }
     return step.held;
@@ -214,9 +213,7 @@ std::vector<StepFolder> step_folders(const Path& checkpoints, const KnownSteps& 
     if (const auto held = holds.find(name); held != holds.end()) step.held = held->second;
     steps.push_back(std::move(step));
   }
-  std::stable_sort(steps.begin(), steps.end(), [](const StepFolder& a, const StepFolder& b) {
-    return std::pair(a.step, a.proven) < std::pair(b.step, b.proven);
-  });
+  std::ranges::stable_sort(steps, {}, [](const StepFolder& a) { return std::pair(a.step, a.proven); });
   return steps;
 }
 

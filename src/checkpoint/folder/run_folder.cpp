@@ -41,10 +41,8 @@ std::vector<ListedStep> list_with_manifests(const Path& checkpoints) {
     if (parse_step_folder(path.filename().string()) && is_real_folder(path))
       all.push_back(look_at_with_manifest(path));
   }
-  std::sort(all.begin(), all.end(), [](const ListedStep& a, const ListedStep& b) {
-    return std::pair(a.found.step, a.found.folder.filename()) <
-           std::pair(b.found.step, b.found.folder.filename());
-  });
+  std::ranges::sort(all, {},
+                    [](const ListedStep& a) { return std::pair(a.found.step, a.found.folder.filename()); });
   return all;
 }
 

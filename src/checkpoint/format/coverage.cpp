@@ -46,8 +46,7 @@ void Coverage::prove() {
     for (const StoredPiece& piece : pieces_[i])
       ranges.push_back({piece.begin, piece.end, static_cast<int>(piece.rank)});
     prove_coverage((*tensors_)[i].name, element_count((*tensors_)[i]), ranges);
-    std::sort(pieces_[i].begin(), pieces_[i].end(),
-              [](const StoredPiece& a, const StoredPiece& b) { return a.begin < b.begin; });
+    std::ranges::sort(pieces_[i], {}, &StoredPiece::begin);
   }
 }
 

@@ -47,7 +47,7 @@ void check_tensors(std::span<const TensorInfo> tensors) {
     (void)element_count(tensor);
     names.push_back(tensor.name);
   }
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   for (std::size_t i = 1; i < names.size(); ++i) {
     if (names[i] == names[i - 1])
       throw Error(Code::kCheckpoint, str("tensor '", names[i], "' is listed twice"));
@@ -55,7 +55,7 @@ void check_tensors(std::span<const TensorInfo> tensors) {
   for (const std::string_view name : names) {
     for (auto at = name.find('/'); at != std::string_view::npos; at = name.find('/', at + 1)) {
       // Looked up prefix by prefix: in sorted order "a.b" may stand between "a" and "a/b".
-      if (!std::binary_search(names.begin(), names.end(), name.substr(0, at))) continue;
+      if (!std::ranges::binary_search(names, name.substr(0, at))) continue;
       throw Error(Code::kCheckpoint, str("tensor '", name.substr(0, at), "' cannot be stored beside '", name,
                                          "': HDF5 would need it to be a tensor and a group"));
     }
@@ -69,14 +69,13 @@ std::string shape_text(std::span<const std::int64_t> shape) {
 }
 
 std::optional<DType> dtype_named(std::string_view name) {
-  const auto* found =
-      std::find_if(kTypes.begin(), kTypes.end(), [&](DType type) { return name_of(type) == name; });
+  const auto* found = std::ranges::find_if(kTypes, [&](DType type) { return name_of(type) == name; });
   if (found == kTypes.end()) return std::nullopt;
   return *found;
 }
 
 void prove_coverage(const std::string& tensor, std::uint64_t elements, std::vector<Range>& pieces) {
-  std::sort(pieces.begin(), pieces.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  std::ranges::sort(pieces, {}, &Range::begin);
   std::uint64_t covered = 0;
   int last = -1;
   for (const Range& piece : pieces) {
@@ -89,8 +88,7 @@ void prove_coverage(const std::string& tensor, std::uint64_t elements, std::vect
     last = piece.rank;
   }
   if (covered < elements) {
-    const auto next =
-        std::find_if(pieces.begin(), pieces.end(), [&](const Range& p) { return p.begin > covered; });
+    const auto next = std::ranges::find_if(pieces, [&](const Range& p) { return p.begin > covered; });
     throw Error(Code::kCheckpoint, str("tensor '", tensor, "': elements ", covered, " to ",
                                        (next == pieces.end() ? elements : next->begin) - 1, " of ", elements,
                                        " are stored by no rank"));

@@ -65,7 +65,7 @@ std::optional<StepName> parse_step_folder(std::string_view name) {
 
 bool is_save_id(std::string_view text) {
   return text.size() == kIdDigits &&
-         std::all_of(text.begin(), text.end(), [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); });
+         std::ranges::all_of(text, [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); });
 }
 
 std::string shard_file_name(int rank, int ranks) {
@@ -82,7 +82,7 @@ std::string tensor_name_problem(std::string_view name) {
     const std::string_view part = name.substr(begin, end - begin);
     if (part.empty()) return "has an empty part between '/'";
     if (part == "." || part == "..") return "has a part '.' or '..'";
-    if (!std::all_of(part.begin(), part.end(), is_plain)) return "has a character outside [A-Za-z0-9._-/]";
+    if (!std::ranges::all_of(part, is_plain)) return "has a character outside [A-Za-z0-9._-/]";
     begin = end + 1;
   }
   return "";
@@ -91,7 +91,7 @@ std::string tensor_name_problem(std::string_view name) {
 std::string attachment_name_problem(std::string_view name) {
   if (name.empty() || name.size() > kMaxAttachmentName)
     return str("is not 1 to ", kMaxAttachmentName, " bytes long");
-  if (!std::all_of(name.begin(), name.end(), is_plain)) return "has a character outside [A-Za-z0-9._-]";
+  if (!std::ranges::all_of(name, is_plain)) return "has a character outside [A-Za-z0-9._-]";
   if (name.front() == '.' || name.front() == '-') return "begins with '.' or '-'";
   if (name == kManifestFile || name == kCommitFile || name.starts_with("shard-") || name.ends_with(".tmp")) {
     return "is reserved for the checkpoint's own files";
@@ -104,7 +104,7 @@ bool is_companion_file(std::string_view name) {
   static constexpr std::array<std::string_view, 7> kNames{
       "generation_config.json",  "spiece.model",      "vocab.json",         "merges.txt",
       "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"};
-  return name.starts_with("tokenizer") || std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+  return name.starts_with("tokenizer") || std::ranges::find(kNames, name) != kNames.end();
 }
 
 }  // namespace echelon::checkpoint

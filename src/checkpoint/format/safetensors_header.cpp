@@ -73,8 +73,7 @@ class Handler : public nlohmann::json_sax<Json> {
     if (at_ == At::kMetadata) return true;
     if (at_ != At::kDtype) return other("text");
     const auto dtype = safetensors_dtype(value);
-    const auto* other = std::find_if(kOtherTypes.begin(), kOtherTypes.end(),
-                                     [&](const OtherType& type) { return type.name == value; });
+    const auto* other = std::ranges::find(kOtherTypes, value, &OtherType::name);
     if (!dtype && other == kOtherTypes.end())
       return fail(
           str(named(), " has the element type '", printable(value), "', which a checkpoint cannot hold"));
@@ -241,7 +240,7 @@ void check_names(const std::vector<Draft>& drafts, const std::string& what) {
   std::vector<std::string_view> names;
   names.reserve(drafts.size());
   for (const Draft& draft : drafts) names.push_back(draft.tensor.info.name);
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   const auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice != names.end()) refuse(what, str("tensor '", *twice, "' appears twice"));
 }
@@ -251,9 +250,7 @@ void check_names(const std::vector<Draft>& drafts, const std::string& what) {
 /// tensors.
 std::vector<SafetensorsTensor> place(std::vector<Draft> drafts, std::uint64_t data_begin,
                                      std::uint64_t file_bytes, const std::string& what) {
-  std::sort(drafts.begin(), drafts.end(), [](const Draft& a, const Draft& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  });
+  std::ranges::sort(drafts, {}, [](const Draft& a) { return std::pair(a.begin, a.end); });
   const std::uint64_t data_bytes = file_bytes - data_begin;
   std::vector<SafetensorsTensor> tensors;
   tensors.reserve(drafts.size());
@@ -287,14 +284,12 @@ std::vector<SafetensorsTensor> place(std::vector<Draft> drafts, std::uint64_t da
 }  // namespace
 
 std::string_view safetensors_name(DType type) {
-  const auto* found =
-      std::find_if(kNames.begin(), kNames.end(), [&](const DTypeName& n) { return n.type == type; });
+  const auto* found = std::ranges::find(kNames, type, &DTypeName::type);
   return found == kNames.end() ? "?" : found->name;
 }
 
 std::optional<DType> safetensors_dtype(std::string_view name) {
-  const auto* found =
-      std::find_if(kNames.begin(), kNames.end(), [&](const DTypeName& n) { return n.name == name; });
+  const auto* found = std::ranges::find(kNames, name, &DTypeName::name);
   return found == kNames.end() ? std::nullopt : std::optional(found->type);
 }
 

@@ -7,8 +7,8 @@ namespace echelon::checkpoint {
 std::vector<Run> runs_between(const ShardIndex& index, std::uint64_t begin, std::uint64_t end) {
   std::vector<Run> runs;
   // Entries are sorted by file offset.
-  auto entry = std::partition_point(index.entries.begin(), index.entries.end(),
-                                    [&](const ShardEntry& e) { return e.file_offset + e.bytes <= begin; });
+  auto entry = std::ranges::partition_point(
+      index.entries, [&](const ShardEntry& e) { return e.file_offset + e.bytes <= begin; });
   for (std::uint64_t at = begin; at < end;) {
     Run run{.file_offset = at};
     if (entry == index.entries.end() || at < entry->file_offset) {

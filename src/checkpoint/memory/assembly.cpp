@@ -67,7 +67,7 @@ Path Assembly::file(int shard) const {
 }
 
 bool Assembly::is_here(const MemoryCandidate::Shard& shard) const {
-  return std::find(shard.nodes.begin(), shard.nodes.end(), node_) != shard.nodes.end();
+  return std::ranges::find(shard.nodes, node_) != shard.nodes.end();
 }
 
 WantedShard Assembly::wanted(WantedFile file, int shard) const {

@@ -256,7 +256,7 @@ void MemoryFolder::keep_only(const std::vector<std::string>& names) const noexce
     for (const Path& entry : fs::list_folder(path(), Code::kCheckpoint)) {
       const std::string name = entry.filename().string();
       const bool stays =
-          name == kLockFile || name == kRunFile || std::find(names.begin(), names.end(), name) != names.end();
+          name == kLockFile || name == kRunFile || std::ranges::find(names, name) != names.end();
       if (!stays) drop(entry);
     }
   } catch (const std::exception& e) {

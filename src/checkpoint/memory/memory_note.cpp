@@ -53,8 +53,7 @@ std::string info_text(const CommitInfo& info) {
                     .save_id = info.save_id,
                     .tensors = info.tensors,
                     .trainer_state = info.trainer_state};
-  std::sort(manifest.tensors.begin(), manifest.tensors.end(),
-            [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
+  std::ranges::sort(manifest.tensors, {}, &TensorInfo::name);
   for (int rank = 0; rank < info.ranks; ++rank)
     manifest.shards.push_back({.file = shard_file_name(rank, info.ranks)});
   std::string files;
@@ -185,8 +184,8 @@ std::vector<FoundNote> find_notes(const Path& run_folder, const std::string& run
       left_out.emplace_back(e.what());
     }
   }
-  std::stable_sort(notes.begin(), notes.end(),
-                   [](const FoundNote& a, const FoundNote& b) { return a.note.step > b.note.step; });
+  std::ranges::stable_sort(notes,
+                           [](const FoundNote& a, const FoundNote& b) { return a.note.step > b.note.step; });
   return notes;
 }
 

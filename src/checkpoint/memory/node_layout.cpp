@@ -6,7 +6,7 @@ namespace echelon::checkpoint {
 
 NodeLayout::NodeLayout(const std::vector<std::string>& hosts) {
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-    const auto known = std::find(hosts_.begin(), hosts_.end(), hosts[rank]);
+    const auto known = std::ranges::find(hosts_, hosts[rank]);
     const auto node = static_cast<std::size_t>(known - hosts_.begin());
     if (known == hosts_.end()) {
       hosts_.push_back(hosts[rank]);
@@ -19,7 +19,7 @@ NodeLayout::NodeLayout(const std::vector<std::string>& hosts) {
 
 std::size_t NodeLayout::place_of(int rank) const {
   const std::vector<int>& ranks = ranks_of(node_of(rank));
-  return static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+  return static_cast<std::size_t>(std::ranges::find(ranks, rank) - ranks.begin());
 }
 
 std::vector<int> NodeLayout::copied_by(int rank) const {
@@ -37,7 +37,7 @@ std::vector<int> NodeLayout::held_by(int node) const {
   for (const int rank : ranks_of(node)) {
     for (const int other : copied_by(rank)) held.push_back(other);
   }
-  std::sort(held.begin(), held.end());
+  std::ranges::sort(held);
   return held;
 }
 

@@ -40,14 +40,13 @@ BaseNote parse_base_note(std::string_view source, const std::string& what) {
     note.tensors.push_back({all.back(), fingerprint(json, "crc64nvme", what)});
   }
   in_context(what, [&] { check_tensors(all); });
-  std::sort(note.tensors.begin(), note.tensors.end(),
-            [](const auto& a, const auto& b) { return a.info.name < b.info.name; });
+  std::ranges::sort(note.tensors, [](const auto& a, const auto& b) { return a.info.name < b.info.name; });
   return note;
 }
 
 std::optional<BaseNote> base_note_of(const Reader& reader) {
   const std::vector<std::string> files = reader.attachments();
-  if (std::find(files.begin(), files.end(), kBaseFile) == files.end()) return std::nullopt;
+  if (std::ranges::find(files, kBaseFile) == files.end()) return std::nullopt;
   const std::string file(kBaseFile);
   BaseNote note = parse_base_note(reader.attachment(file), str("'", (reader.folder() / file).string(), "'"));
   for (const BaseNote::Tensor& tensor : note.tensors) {

@@ -78,9 +78,7 @@ class BulkRead {
  public:
   BulkRead(const ShardIndexes& indexes, std::span<const WantedPart> parts) : indexes_(indexes) {
     for (const WantedPart& part : parts) parts_.push_back({part, part.end});
-    std::sort(parts_.begin(), parts_.end(), [](const WantedPart& a, const WantedPart& b) {
-      return std::tuple(a.rank, a.entry, a.begin) < std::tuple(b.rank, b.entry, b.begin);
-    });
+    std::ranges::sort(parts_, {}, [](const WantedPart& a) { return std::tuple(a.rank, a.entry, a.begin); });
     const OrderedPart* before = nullptr;
     for (OrderedPart& part : parts_) {
       if (before != nullptr && before->rank == part.rank && before->entry == part.entry)
@@ -168,7 +166,7 @@ class BulkRead {
   /// contains the whole block, copy and checksum are one pass.
   [[nodiscard]] std::uint32_t give(std::size_t rank, const Run& run, std::span<const std::byte> block) const {
     const std::uint64_t block_end = run.at + run.bytes;
-    auto part = std::partition_point(parts_.begin(), parts_.end(), [&](const OrderedPart& p) {
+    auto part = std::ranges::partition_point(parts_, [&](const OrderedPart& p) {
       return std::tuple(p.rank, p.entry) < std::tuple(rank, run.entry) ||
              (std::tuple(p.rank, p.entry) == std::tuple(rank, run.entry) && p.reach <= run.at);
     });

@@ -27,8 +27,7 @@ using Pieces = std::vector<StoredPiece>;
 
 /// The first piece that ends after element `begin`.
 Pieces::const_iterator first_behind(const Pieces& pieces, std::uint64_t begin) {
-  return std::partition_point(pieces.begin(), pieces.end(),
-                              [&](const StoredPiece& piece) { return piece.end <= begin; });
+  return std::ranges::partition_point(pieces, [&](const StoredPiece& piece) { return piece.end <= begin; });
 }
 
 struct Tensor {

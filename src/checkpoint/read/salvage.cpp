@@ -58,9 +58,8 @@ Manifest guess_manifest(const Path& folder) {
   const auto files = shard_files(folder);
   if (files.empty()) throw Error(Code::kCheckpoint, str("no shard in '", folder.string(), "'"));
   // Shards of several world sizes can only come from mixed-up folders: take the size with the most files.
-  const auto most = std::max_element(files.begin(), files.end(), [](const auto& a, const auto& b) {
-    return a.second.size() < b.second.size();
-  });
+  const auto most = std::ranges::max_element(
+      files, [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
   manifest.shards.resize(static_cast<std::size_t>(most->first));
   for (int rank = 0; rank < most->first; ++rank)
     manifest.shards[static_cast<std::size_t>(rank)].file = shard_file_name(rank, most->first);
@@ -159,8 +158,7 @@ Salvage salvage(const Path& folder, const SalvageProgress& progress) {
       reader.read(tensor.name, at, stop, buffer);
     }
   });
-  std::sort(result.lost.begin(), result.lost.end(),
-            [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::ranges::sort(result.lost, [](const auto& a, const auto& b) { return a.name < b.name; });
   return result;
 }
 

@@ -110,8 +110,7 @@ std::string commit(const std::filesystem::path& folder, const CommitInfo& info) 
                       .tensors = info.tensors,
                       .trainer_state = info.trainer_state,
                       .versions = {{"hdf5", h5_version()}}};
-    std::sort(manifest.tensors.begin(), manifest.tensors.end(),
-              [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
+    std::ranges::sort(manifest.tensors, {}, &TensorInfo::name);
     const std::vector<ShardIndex> indexes = read_back(folder, info, manifest);
     check_shards_cover(manifest.tensors, indexes);
     manifest.digests = digests_of(manifest.tensors, indexes);

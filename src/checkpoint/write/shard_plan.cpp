@@ -26,7 +26,7 @@ std::vector<std::size_t> file_order(std::span<const Slice> slices) {
   for (std::size_t i = 0; i < slices.size(); ++i) {
     if (slices[i].begin != slices[i].end) order.push_back(i);
   }
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+  std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
     const auto key = [&](std::size_t i) {
       // Largest elements first, as safetensors files do; then by name, so that equal state gives equal
       // files.
@@ -108,7 +108,7 @@ ShardPlan plan_shard(int rank, int ranks, const std::string& save_id, std::span<
 
 ShardPlan replan_shard(ShardPlan earlier, const std::string& save_id) {
   earlier.index.save_id = save_id;
-  std::fill(earlier.index.block_crcs.begin(), earlier.index.block_crcs.end(), 0);
+  std::ranges::fill(earlier.index.block_crcs, 0);
   for (ShardEntry& entry : earlier.index.entries) entry.crc = entry.fingerprint = 0;
   return earlier;
 }

@@ -75,7 +75,7 @@ void MpiChunkedReduce::on_arrival(const MpiExchange::Arrival& arrival) {
   // A rank that owns no part combines nothing: it is done when all announcements have come.
   const bool all_announced = --unannounced_ == 0;
   if (small_) {
-    std::copy(arrival.bytes.begin(), arrival.bytes.end(), landing(arrival.peer, 0));
+    std::ranges::copy(arrival.bytes, landing(arrival.peer, 0));
     if (chunks_of(rank_) > 0) on_chunk(0);
   } else {
     start_chunks(arrival.peer);

@@ -39,7 +39,7 @@ void mpi_all_gather(MpiGroup& group, const Operation& operation, void* buffer) {
   exchange.announce([&](int) { return if_small(slot_of(group.rank), slot); },
                     [&](const MpiExchange::Arrival& arrival) {
                       if (slot <= kInlineBytes) {
-                        std::copy(arrival.bytes.begin(), arrival.bytes.end(), slot_of(arrival.peer));
+                        std::ranges::copy(arrival.bytes, slot_of(arrival.peer));
                         return;
                       }
                       exchange.receive(arrival.peer, slot_of(arrival.peer), slot, MpiPhase::kFirst);
@@ -105,7 +105,7 @@ void mpi_all_reduce(MpiGroup& group, const Operation& operation, void* data, con
            }},
       staging);
   reduce.run();
-  if (whole) std::copy(copy.begin(), copy.end(), first);
+  if (whole) std::ranges::copy(copy, first);
 }
 
 void mpi_broadcast(MpiGroup& group, const Operation& operation, void* data) {
@@ -118,7 +118,7 @@ void mpi_broadcast(MpiGroup& group, const Operation& operation, void* data) {
                       if (root) {
                         if (size > kInlineBytes) exchange.send(arrival.peer, bytes, size, MpiPhase::kFirst);
                       } else if (arrival.peer == operation.root) {
-                        std::copy(arrival.bytes.begin(), arrival.bytes.end(), bytes);
+                        std::ranges::copy(arrival.bytes, bytes);
                         if (size > kInlineBytes)
                           exchange.receive(arrival.peer, bytes, size, MpiPhase::kFirst);
                       }

@@ -144,7 +144,7 @@ std::unique_ptr<Communicator> MpiCommunicator::split(const ColorOf& color_of) {
   // the tags, because they share no rank. Separate tags on MPI_COMM_WORLD replace MPI_Comm_split, whose
   // blocking calls have no deadline.
   const std::vector<int> next_tags = gather_values(*this, process_->next_tag, "split");
-  const int tag = *std::max_element(next_tags.begin(), next_tags.end());
+  const int tag = *std::ranges::max_element(next_tags);
   process_->next_tag = tag + kTagsPerGroup;
   if (process_->next_tag > kLastTag) {
     throw Error(Code::kUsage, str("group '", parent.name, "' cannot be split: ", kLastTag / kTagsPerGroup,

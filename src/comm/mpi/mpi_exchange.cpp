@@ -110,7 +110,7 @@ void MpiExchange::announce(const std::function<std::span<const std::byte>(int)>&
     const auto bytes = along(peer);
     envelope.operation = mine_;
     envelope.inline_bytes = bytes.size();
-    std::copy(bytes.begin(), bytes.end(), envelope.bytes);
+    std::ranges::copy(bytes, envelope.bytes);
     count(bytes.size());
     const int length = static_cast<int>(offsetof(MpiEnvelope, bytes) + bytes.size());
     check(mpi().isend(&envelope, length, mpi().byte, world, group_.tag, mpi().world, &request), "MPI_Isend");
@@ -225,7 +225,7 @@ std::vector<int> MpiExchange::waiting_for() const {
   for (std::size_t index = 0; index < requests_.size(); ++index) {
     if (requests_[index] != mpi().null_request) peers.push_back(messages_[index].peer);
   }
-  std::sort(peers.begin(), peers.end());
+  std::ranges::sort(peers);
   peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
   return peers;
 }
@@ -254,7 +254,7 @@ void MpiExchange::check_ended_peers(Clock::time_point now) {
 void MpiExchange::report_deadline() const {
   std::vector<std::string> names;
   for (const int peer : waiting_for()) names.push_back(group_.name_of(peer));
-  const bool any_missing = std::find(arrived_.begin(), arrived_.end(), false) != arrived_.end();
+  const bool any_missing = std::ranges::find(arrived_, false) != arrived_.end();
   throw Error(
       Code::kPeer,
       str(this_operation(), " on ", group_.name_of(group_.rank), " waited ", group_.timeout_s,

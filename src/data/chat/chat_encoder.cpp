@@ -144,8 +144,7 @@ std::int32_t ChatEncoder::turn_end() const {
     const EncodedChat chat = encode({messages, nullptr}, *tokenizer_.make_encoder());
     for (std::size_t i = chat.ids.size(); i-- > 0;) {
       const std::string name = tokenizer_.name_of(chat.ids[i]);
-      if (chat.trained[i] && std::find(source_.ends.begin(), source_.ends.end(), name) != source_.ends.end())
-        return chat.ids[i];
+      if (chat.trained[i] && std::ranges::find(source_.ends, name) != source_.ends.end()) return chat.ids[i];
     }
   } catch (const Error&) {
     return -1;

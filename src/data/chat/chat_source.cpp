@@ -121,9 +121,9 @@ std::vector<std::string> ends_of(const ChatOptions& options, const TokenizerFold
   ends.push_back(variables.value("eos_token", std::string()));
   for (std::int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
     const std::string name = tokenizer.name_of(id);
-    if (std::find(kUsualEnds.begin(), kUsualEnds.end(), name) != kUsualEnds.end()) ends.push_back(name);
+    if (std::ranges::find(kUsualEnds, name) != kUsualEnds.end()) ends.push_back(name);
   }
-  std::sort(ends.begin(), ends.end());
+  std::ranges::sort(ends);
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   std::erase(ends, "");
   return ends;

@@ -30,7 +30,7 @@ std::string role_of(const std::string& name, const ChatOptions& options) {
   for (const std::string& pair : options.roles) {
     if (pair.substr(0, pair.find('=')) == name) return pair.substr(pair.find('=') + 1);
   }
-  return std::find(kRoles.begin(), kRoles.end(), name) == kRoles.end() ? "" : name;
+  return std::ranges::find(kRoles, name) == kRoles.end() ? "" : name;
 }
 
 void rename(Json& message, const std::string& from, const char* to, const std::string& where) {

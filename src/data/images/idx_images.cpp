@@ -30,8 +30,8 @@ void check_labels(const std::filesystem::path& path, const IdxFile& labels, std:
     throw Error(Code::kData, str("idx file '", path.string(), "' holds ", labels.dimensions[0],
                                  " labels for ", images, " images: they belong to another images file"));
   }
-  const auto wrong = std::find_if(labels.values.begin(), labels.values.end(),
-                                  [&](std::uint8_t label) { return label >= classes; });
+  const auto wrong =
+      std::ranges::find_if(labels.values, [&](std::uint8_t label) { return label >= classes; });
   if (wrong == labels.values.end()) return;
   throw Error(Code::kData, str("idx file '", path.string(), "' has label ", int{*wrong}, " at image ",
                                wrong - labels.values.begin(), ", but model.classes is ", classes,

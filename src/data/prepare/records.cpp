@@ -27,7 +27,7 @@ constexpr std::string_view kBlank = " \t\r";
 /// The column named `name`. Throws Error(kData): there is none, or several.
 std::size_t find_column(const std::vector<std::string>& header, const std::string& name,
                         const SourceFile& file) {
-  const auto found = std::find(header.begin(), header.end(), name);
+  const auto found = std::ranges::find(header, name);
   const auto refuse = [&](std::string_view what) {
     throw Error(Code::kData, str("'", file.path.string(), "' has ", what, " column '", printable(name),
                                  "'; its header row has: ", printable(join(header, ", "), 300)));

@@ -59,7 +59,7 @@ bool RowStream::next(Row& row) {
 
 void RowStream::take(std::size_t size, std::size_t newline, Row& row) {
   row.text = pending_.substr(at_, size);
-  line_ += newline + static_cast<std::uint64_t>(std::count(row.text.begin(), row.text.end(), '\n'));
+  line_ += newline + static_cast<std::uint64_t>(std::ranges::count(row.text, '\n'));
   at_ += size + newline;
 }
 

@@ -59,7 +59,7 @@ struct PlainDecoder final : SourceStream::Decoder {
   std::size_t read(SourceStream::Input& input, std::span<char> text) override {
     if (!input.fill()) return 0;
     const auto part = input.rest().first(std::min(input.rest().size(), text.size()));
-    std::transform(part.begin(), part.end(), text.begin(), [](std::byte b) { return static_cast<char>(b); });
+    std::ranges::transform(part, text.begin(), [](std::byte b) { return static_cast<char>(b); });
     input.used += part.size();
     return part.size();
   }

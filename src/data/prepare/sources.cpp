@@ -33,7 +33,7 @@ SourceFile examine(const stdfs::path& path) {
 }
 
 bool matches(const stdfs::path& below, const std::vector<std::string>& include) {
-  return std::any_of(include.begin(), include.end(), [&](const std::string& pattern) {
+  return std::ranges::any_of(include, [&](const std::string& pattern) {
     const std::string text =
         pattern.find('/') == std::string::npos ? below.filename().string() : below.string();
     return ::fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
@@ -81,7 +81,7 @@ Sources list_sources(const PrepareOptions& options) {
   const auto by_path = [](const SourceFile& a, const SourceFile& b) {
     return a.path.native() < b.path.native();
   };
-  std::sort(files.begin(), files.end(), by_path);
+  std::ranges::sort(files, by_path);
   std::set<std::pair<std::uint64_t, std::uint64_t>> seen;
   const auto duplicates =
       std::erase_if(files, [&](const SourceFile& file) { return !seen.insert(file.identity).second; });

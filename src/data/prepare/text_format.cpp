@@ -36,9 +36,8 @@ std::string described(const SourceFile& file) {
 
 TextFormat common_format(const std::vector<SourceFile>& files) {
   const TextFormat first = or_text(format_of(files.front().path));
-  const auto other = std::find_if(files.begin(), files.end(), [&](const SourceFile& file) {
-    return or_text(format_of(file.path)) != first;
-  });
+  const auto other = std::ranges::find_if(
+      files, [&](const SourceFile& file) { return or_text(format_of(file.path)) != first; });
   if (other == files.end()) return first;
   throw Error(
       Code::kUsage,
@@ -88,7 +87,7 @@ TextFormat format_of(const std::filesystem::path& file) {
   if (is_like("*.json")) return TextFormat::kJsonl;
   for (const TextFormat format : kFormats) {
     const auto patterns = default_include(format);
-    if (std::any_of(patterns.begin(), patterns.end(), is_like)) return format;
+    if (std::ranges::any_of(patterns, is_like)) return format;
   }
   return TextFormat::kBySuffix;
 }
@@ -120,9 +119,8 @@ std::string describe_format(const PrepareOptions& settled, const std::vector<Sou
                                  "' of each ", row, " a pair")
                            : str("'", foreign_text(settled.text_field()), "' of each ", row, " a document");
   }
-  const auto unknown = std::find_if(files.begin(), files.end(), [](const SourceFile& file) {
-    return format_of(file.path) == TextFormat::kBySuffix;
-  });
+  const auto unknown = std::ranges::find_if(
+      files, [](const SourceFile& file) { return format_of(file.path) == TextFormat::kBySuffix; });
   const std::string why =
       unknown == files.end()
           ? "by suffix; --format overrides it"

@@ -47,8 +47,8 @@ constexpr std::array<std::string_view, 29> kSpaces{" ",
 /// Length of `text` without the white space at its end.
 std::size_t stripped_size(std::string_view text) {
   for (;;) {
-    const auto space = std::find_if(kSpaces.begin(), kSpaces.end(),
-                                    [&](std::string_view one) { return text.ends_with(one); });
+    const auto space =
+        std::ranges::find_if(kSpaces, [&](std::string_view one) { return text.ends_with(one); });
     if (space == kSpaces.end()) return text.size();
     text.remove_suffix(space->size());
   }
@@ -136,8 +136,7 @@ bool begins_with(const Ids& ids, const Ids& start) {
 /// Adds the choices of an item. What a token predicts depends on those before it alone, so a sequence with
 /// which another one begins is not computed again.
 void add_item(std::vector<ScoredSequence> choices, std::vector<ScoredSequence>& all) {
-  std::stable_sort(choices.begin(), choices.end(),
-                   [](const auto& a, const auto& b) { return a.ids.size() > b.ids.size(); });
+  std::ranges::stable_sort(choices, [](const auto& a, const auto& b) { return a.ids.size() > b.ids.size(); });
   const auto first = static_cast<std::ptrdiff_t>(all.size());
   for (ScoredSequence& choice : choices) {
     const auto same = std::find_if(all.begin() + first, all.end(), [&](const ScoredSequence& longer) {

@@ -27,13 +27,12 @@ std::vector<std::int64_t> DocumentIndex::parts(std::uint64_t begin, std::uint64_
   std::vector<std::int64_t> lengths;
   std::array<std::uint64_t, kBlock> buffer{};
   // The first block with a document end after `begin`: the search starts there.
-  auto block = static_cast<std::uint64_t>(std::upper_bound(block_ends_.begin(), block_ends_.end(), begin) -
-                                          block_ends_.begin());
+  auto block = static_cast<std::uint64_t>(std::ranges::upper_bound(block_ends_, begin) - block_ends_.begin());
   for (std::uint64_t at = begin; at < end; ++block) {
     const std::uint64_t first = block * kBlock;
     const auto ends = std::span(buffer).first(std::min(kBlock, file_.document_count() - first));
     file_.read_ends(first, ends);
-    for (auto next = std::upper_bound(ends.begin(), ends.end(), at); next != ends.end() && at < end; ++next) {
+    for (auto next = std::ranges::upper_bound(ends, at); next != ends.end() && at < end; ++next) {
       lengths.push_back(static_cast<std::int64_t>(std::min(*next, end) - at));
       at = std::min(*next, end);
     }

@@ -51,8 +51,7 @@ MixtureLoader::Draw MixtureLoader::draw(std::uint64_t number) const {
   // Each round of n_1 + n_2 + ... samples is a permutation of its places; the first n_1 places belong to
   // source 1, and so on. So shares are exact in every round, without any stored state.
   const std::uint64_t place = order_.at(round, number % ends_.back());
-  const auto source =
-      static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), place) - ends_.begin());
+  const auto source = static_cast<std::size_t>(std::ranges::upper_bound(ends_, place) - ends_.begin());
   const std::uint64_t share = sources_[source].share;
   return {source, static_cast<std::int64_t>(round * share + (place - (ends_[source] - share)))};
 }

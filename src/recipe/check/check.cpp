@@ -111,8 +111,7 @@ void check_training(const Recipe& recipe, std::vector<Conflict>& found) {
 void check_evaluation(const Recipe& recipe, std::vector<Conflict>& found) {
   const EvaluationOptions& evaluation = recipe.evaluation;
   const auto is_task = [&](const std::string& name) {
-    return std::any_of(evaluation.tasks.begin(), evaluation.tasks.end(),
-                       [&](const auto& task) { return task.first == name; });
+    return std::ranges::any_of(evaluation.tasks, [&](const auto& task) { return task.first == name; });
   };
   const auto require_task = [&](const char* key, const std::string& name) {
     if (is_task(name)) return;

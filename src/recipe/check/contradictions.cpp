@@ -123,8 +123,8 @@ bool has_fp16_gradients(const PrecisionOptions& precision) {
   return overridden(preset.param, precision.param) == FloatType::kFp16 ||
          overridden(preset.reduce, precision.reduce) == FloatType::kFp16 ||
          precision.output == FloatType::kFp16 ||
-         std::any_of(precision.overrides.begin(), precision.overrides.end(),
-                     [](const auto& entry) { return entry.second == FloatType::kFp16; });
+         std::ranges::any_of(precision.overrides,
+                             [](const auto& entry) { return entry.second == FloatType::kFp16; });
 }
 
 /// A preset of which nothing is left.
@@ -183,7 +183,7 @@ void check_precision(const Recipe& recipe, const RecipeTexts& texts, std::vector
   }
   const auto& factors = recipe.optim.lr_factors;
   if (texts.is_set("precision.frozen") && recipe.lora.rank == 0 &&
-      std::none_of(factors.begin(), factors.end(), [](const auto& entry) { return entry.second == 0; })) {
+      std::ranges::none_of(factors, [](const auto& entry) { return entry.second == 0; })) {
     found.push_back({{"precision.frozen", "lora.rank"},
                      str(texts.words("precision.frozen"),
                          ", but nothing is frozen; remove it, or set lora.rank, or a factor 0 in "
@@ -321,8 +321,7 @@ void check_sequence(const Recipe& recipe, std::vector<Conflict>& found) {
 }  // namespace
 
 bool is_used(std::string_view key, const Recipe& recipe) {
-  return std::all_of(kUses.begin(), kUses.end(),
-                     [&](const Use& use) { return use.key != key || is_chosen(use, recipe); });
+  return std::ranges::all_of(kUses, [&](const Use& use) { return use.key != key || is_chosen(use, recipe); });
 }
 
 void find_contradictions(const Recipe& recipe, std::vector<Conflict>& found) {

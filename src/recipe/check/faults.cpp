@@ -61,7 +61,7 @@ void Faults::add_at(const Position& at, const Faults& others) {
 void Faults::raise_if_any(const Sources& sources) const {
   if (faults_.empty()) return;
   std::vector<Fault> sorted = faults_;
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Fault& a, const Fault& b) {
+  std::ranges::stable_sort(sorted, [](const Fault& a, const Fault& b) {
     return a.at == kNowhere || b.at == kNowhere ? b.at == kNowhere && a.at != kNowhere : a.at < b.at;
   });
   std::vector<std::string> lines;

@@ -64,8 +64,7 @@ bool is_toml(std::string_view text) {
 std::string foreign_file(std::string_view text) {
   if (is_safetensors(text)) return str("a safetensors file, which holds weights", kImport);
   if (is_toml(text)) return str("a TOML file, such as torchtitan's", kWrite);
-  const auto mark =
-      std::find_if(kMarks.begin(), kMarks.end(), [&](const Mark& one) { return fits(one, text); });
+  const auto mark = std::ranges::find_if(kMarks, [&](const Mark& one) { return fits(one, text); });
   if (mark == kMarks.end()) return "";
   const bool model = mark->is.ends_with("model") || mark->is.ends_with("weights");
   return str(mark->is, model ? kImport : kWrite);

@@ -53,11 +53,11 @@ std::set<Name> all_names(std::string_view section, bool any_section) {
 std::string only_key(const std::string& leaf, const std::set<Name>& names) {
   std::vector<std::string> words;
   for (const Name& known : names) words.emplace_back(known.name);
-  const bool exact = std::find(words.begin(), words.end(), leaf) != words.end();
+  const bool exact = std::ranges::find(words, leaf) != words.end();
   const std::string word = exact ? leaf : near_miss(leaf, words);
   const auto is_meant = [&](const Name& known) { return known.name == word; };
-  if (word.empty() || std::count_if(names.begin(), names.end(), is_meant) != 1) return "";
-  return std::string(std::find_if(names.begin(), names.end(), is_meant)->path);
+  if (word.empty() || std::ranges::count_if(names, is_meant) != 1) return "";
+  return std::string(std::ranges::find_if(names, is_meant)->path);
 }
 
 /// Returns whether one of the names in `path` is `word`, or begins or ends with it.
@@ -84,14 +84,12 @@ std::string meant_section(const std::string& word) {
 }  // namespace
 
 const Key* find_key(std::string_view path) {
-  const auto found =
-      std::find_if(keys().begin(), keys().end(), [&](const Key& key) { return key.path == path; });
+  const auto found = std::ranges::find(keys(), path, &Key::path);
   return found == keys().end() ? nullptr : &*found;
 }
 
 bool is_section(std::string_view path) {
-  return std::any_of(sections().begin(), sections().end(),
-                     [&](const Section& section) { return section.path == path; });
+  return std::ranges::any_of(sections(), [&](const Section& section) { return section.path == path; });
 }
 
 std::vector<std::string> names_under(std::string_view section) {

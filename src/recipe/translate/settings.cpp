@@ -34,9 +34,8 @@ std::string flow(const YAML::Node& list) {
 
 void flatten(const YAML::Node& node, const std::string& path, int depth, std::vector<Setting>& settings) {
   if (depth > kDeepest) throw Error(Code::kUsage, str(path, ": nested too deeply"));
-  const bool is_list = node.IsSequence() && std::all_of(node.begin(), node.end(), [](const YAML::Node& item) {
-                         return item.IsScalar();
-                       });
+  const bool is_list =
+      node.IsSequence() && std::ranges::all_of(node, [](const YAML::Node& item) { return item.IsScalar(); });
   if (node.IsMap()) {
     for (const auto& member : node)
       flatten(member.second, path.empty() ? member.first.Scalar() : str(path, '.', member.first.Scalar()),
@@ -85,7 +84,7 @@ std::vector<Setting> read_toml(const std::string& name, std::string_view text) {
       continue;
     }
     open += (open.empty() ? "" : " ") + words;
-    if (std::count(open.begin(), open.end(), '[') > std::count(open.begin(), open.end(), ']')) continue;
+    if (std::ranges::count(open, '[') > std::ranges::count(open, ']')) continue;
     const std::size_t equals = open.find('=');
     if (equals == open.npos || open.find("\"\"\"") != open.npos)
       throw Error(Code::kUsage, str(name, ':', begun, ": expected key = value on one line, or a [section]"));
@@ -102,7 +101,7 @@ std::vector<Setting> read_toml(const std::string& name, std::string_view text) {
 bool Setting::is_off() const {
   constexpr std::array<std::string_view, 8> kOff{"",     "false", "False",    "none",
                                                  "None", "null",  "disabled", "[]"};
-  return std::find(kOff.begin(), kOff.end(), text) != kOff.end();
+  return std::ranges::find(kOff, text) != kOff.end();
 }
 
 std::vector<Setting> read_settings(const std::string& name, std::string_view text) {

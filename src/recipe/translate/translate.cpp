@@ -45,8 +45,8 @@ class Translator {
 
   void take(const Setting& setting) {
     const auto rules = equivalents_of(trainer_);
-    const auto rule = std::find_if(rules.begin(), rules.end(),
-                                   [&](const Equivalent& one) { return fits(one, setting.path); });
+    const auto rule =
+        std::ranges::find_if(rules, [&](const Equivalent& one) { return fits(one, setting.path); });
     if (rule == rules.end()) {
       if (!setting.is_off()) remark(setting, "no equal is known");
       return;
@@ -359,7 +359,7 @@ class Translator {
 
 Trainer trainer_of(const std::string& name, const std::vector<Setting>& settings) {
   const auto has = [&](std::string_view path) {
-    return std::any_of(settings.begin(), settings.end(), [&](const Setting& one) {
+    return std::ranges::any_of(settings, [&](const Setting& one) {
       return one.path == path || (path.ends_with('.') && one.path.starts_with(path));
     });
   };

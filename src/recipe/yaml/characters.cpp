@@ -99,7 +99,7 @@ Position position_at(std::string_view text, std::size_t source, std::size_t offs
   offset = std::min(offset, text.size());
   const std::string_view before = text.substr(0, offset);
   const std::size_t line_start = before.rfind('\n') + 1;  // npos + 1 == 0
-  Position position{source, 1 + static_cast<int>(std::count(before.begin(), before.end(), '\n')), 1};
+  Position position{source, 1 + static_cast<int>(std::ranges::count(before, '\n')), 1};
   for (std::size_t at = line_start; at < offset; at += character_at(text, at).bytes) ++position.column;
   return position;
 }

@@ -69,7 +69,7 @@ std::string phase_problem(const std::string& text) {
 std::string read_phase(const std::string& text, SchedulePhase& phase) {
   const std::string word = text.substr(0, text.find(' '));
   const auto kind = choice_of<ScheduleKind>(word);
-  if (!kind || std::find(kPhaseKinds.begin(), kPhaseKinds.end(), *kind) == kPhaseKinds.end()) {
+  if (!kind || std::ranges::find(kPhaseKinds, *kind) == kPhaseKinds.end()) {
     return str("does not start with one of: ", join(phase_kinds(), ", "));
   }
   std::int64_t steps = 0;
@@ -109,12 +109,11 @@ std::string range_problem(const NumberRange& range, double value) {
 std::string choice_problem(const std::string& path, const Choices& choices, const std::string& text) {
   const std::vector<std::string> values = words_of(choices);
   const auto is_value = [&](std::string_view word) {
-    return std::find(values.begin(), values.end(), word) != values.end();
+    return std::ranges::find(values, word) != values.end();
   };
   if (is_value(text)) return "";
   const auto& planned = choices.planned;
-  if (std::find(planned.begin(), planned.end(), text) != planned.end())
-    return "is not available in this version";
+  if (std::ranges::find(planned, text) != planned.end()) return "is not available in this version";
   const std::string word = in_lower_case(text);
   if (is_value(word)) return str("must be written ", word);
   for (const OtherValue& other : other_values()) {

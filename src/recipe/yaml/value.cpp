@@ -72,7 +72,7 @@ class ScalarReader {
   std::string operator()(ChoiceField field) const {
     std::string problem = choice_problem(key_.path, std::get<Choices>(key_.rule), node_.text);
     if (!problem.empty()) return problem;
-    const auto word = std::find(field.words.begin(), field.words.end(), node_.text);
+    const auto word = std::ranges::find(field.words, node_.text);
     *field.value = static_cast<std::uint8_t>(word - field.words.begin());
     return "";
   }
@@ -106,8 +106,7 @@ std::string read_numbers(const Key& key, const Node& list, std::vector<double>& 
 }
 
 bool is_broken(const Node& list) {
-  return std::any_of(list.items.begin(), list.items.end(),
-                     [](const Node& item) { return item.kind == Node::Kind::kBroken; });
+  return std::ranges::any_of(list.items, [](const Node& item) { return item.kind == Node::Kind::kBroken; });
 }
 
 std::string assign_pair(const Key& key, const Node& list, std::array<double, 2>& field) {

@@ -24,7 +24,7 @@ bool is_plain(const std::string& text) {
   }
   if (text.empty() || (std::isalpha(static_cast<unsigned char>(text[0])) == 0 && text[0] != '/'))
     return false;
-  return std::find(kWords.begin(), kWords.end(), lower) == kWords.end();
+  return std::ranges::find(kWords, lower) == kWords.end();
 }
 
 std::string text_of(const std::string& text) {
@@ -99,7 +99,7 @@ void open_sections(const std::string& path, std::string& open, std::vector<Line>
   if (parent.empty() || parent == open) return;
   if (!(open == parent || open.starts_with(parent + "."))) {
     open_sections(parent, open, lines);
-    const auto depth = static_cast<std::size_t>(std::count(parent.begin(), parent.end(), '.'));
+    const auto depth = static_cast<std::size_t>(std::ranges::count(parent, '.'));
     lines.push_back({str(std::string(2 * depth, ' '), leaf_of(parent), ":"), ""});
   }
   open = parent;
@@ -109,8 +109,7 @@ void open_sections(const std::string& path, std::string& open, std::vector<Line>
 /// line.
 std::vector<Line> lines_of(const Key& key, const Recipe& recipe) {
   static constexpr std::size_t kLongest = 60;
-  const std::string indent(2 * static_cast<std::size_t>(std::count(key.path.begin(), key.path.end(), '.')),
-                           ' ');
+  const std::string indent(2 * static_cast<std::size_t>(std::ranges::count(key.path, '.')), ' ');
   const std::string value = written(key, recipe);
   Recipe copy = recipe;
   const Slot slot = key.slot(copy);

@@ -166,7 +166,7 @@ Table table_of(const Axes& axes, const std::vector<Curve>& curves) {
     table.columns.push_back(curve.name);
     for (const Point& point : curve.points) places.push_back(point.x);
   }
-  std::sort(places.begin(), places.end());
+  std::ranges::sort(places);
   places.erase(std::unique(places.begin(), places.end()), places.end());
   const std::size_t count = std::min(kRows, places.size());
   for (std::size_t row = 0; row < count; ++row) {

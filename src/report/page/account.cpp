@@ -31,8 +31,7 @@ constexpr std::array kKinds{
 
 /// One that is not known comes last.
 std::size_t rank_of(const std::string& name) {
-  const auto found =
-      std::find_if(kKinds.begin(), kKinds.end(), [&](const Kind& kind) { return kind.name == name; });
+  const auto found = std::ranges::find(kKinds, name, &Kind::name);
   return static_cast<std::size_t>(found - kKinds.begin());
 }
 
@@ -45,17 +44,15 @@ std::vector<std::string> names_of_parts(const std::vector<RunView>& runs) {
   std::vector<std::string> names;
   for (const RunView& view : runs) {
     for (const Part& part : view.run.account.parts) {
-      if (std::find(names.begin(), names.end(), part.name) == names.end()) names.push_back(part.name);
+      if (std::ranges::find(names, part.name) == names.end()) names.push_back(part.name);
     }
   }
-  std::stable_sort(names.begin(), names.end(),
-                   [](const auto& a, const auto& b) { return rank_of(a) < rank_of(b); });
+  std::ranges::stable_sort(names, [](const auto& a, const auto& b) { return rank_of(a) < rank_of(b); });
   return names;
 }
 
 const Part* part_of(const Account& account, const std::string& name) {
-  const auto found =
-      std::find_if(account.parts.begin(), account.parts.end(), [&](const Part& p) { return p.name == name; });
+  const auto found = std::ranges::find(account.parts, name, &Part::name);
   return found == account.parts.end() ? nullptr : &*found;
 }
 

@@ -9,8 +9,8 @@ namespace echelon::report {
 std::vector<std::string> labels_of(const std::vector<RunView>& runs) {
   std::vector<std::string> labels;
   for (const RunView& view : runs) {
-    const auto same = std::count_if(runs.begin(), runs.end(),
-                                    [&](const RunView& other) { return other.run.name == view.run.name; });
+    const auto same =
+        std::ranges::count_if(runs, [&](const RunView& other) { return other.run.name == view.run.name; });
     labels.push_back(same > 1 ? str(view.run.name, " (", view.run.folder.string(), ")") : view.run.name);
   }
   return labels;

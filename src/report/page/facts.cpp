@@ -86,19 +86,19 @@ std::string predictions(const RunView& view) {
                           one.predicted && one.measured ? deviation(*one.predicted, *one.measured) : "-"});
   }
   std::string html = "<div class=\"wide\">" + html_table(table, "data") + "</div>";
-  const bool timed = std::any_of(view.run.predictions.begin(), view.run.predictions.end(),
-                                 [](const Prediction& p) { return p.group == "time" && p.predicted; });
+  const bool timed = std::ranges::any_of(
+      view.run.predictions, [](const Prediction& p) { return p.group == "time" && p.predicted; });
   const auto far = [](const Prediction& p) {
     return p.group == "checkpoint" && p.predicted && p.measured &&
            std::max(*p.predicted, *p.measured) > 2 * std::min(*p.predicted, *p.measured);
   };
-  if (std::any_of(view.run.predictions.begin(), view.run.predictions.end(), far))
+  if (std::ranges::any_of(view.run.predictions, far))
     html += paragraph(
         "A save is predicted from its bytes and an assumed disk; making files and committing them takes time "
         "of its own, which counts most in small ones.",
         "note");
-  const bool planned = std::any_of(view.run.predictions.begin(), view.run.predictions.end(),
-                                   [](const Prediction& p) { return p.predicted.has_value(); });
+  const bool planned =
+      std::ranges::any_of(view.run.predictions, [](const Prediction& p) { return p.predicted.has_value(); });
   if (!planned)
     html += paragraph("A run is planned ten seconds after its first step; this one ended before.", "note");
   else if (!timed)
@@ -117,8 +117,8 @@ std::string environment(const RunView& view) {
     html += "</ul>";
   }
   if (view.run.recipe.empty()) return section("environment", "Environment and recipe", html);
-  const bool origins = std::any_of(view.run.recipe.begin(), view.run.recipe.end(),
-                                   [](const RecipeValue& v) { return !v.origin.empty(); });
+  const bool origins =
+      std::ranges::any_of(view.run.recipe, [](const RecipeValue& v) { return !v.origin.empty(); });
   Table set{.columns = {"key", "value", "from"}, .caption = "Values that are no defaults"};
   Table all{.columns = {"key", "value"}};
   if (origins) all.columns.emplace_back("from");
@@ -163,8 +163,7 @@ std::string side_by_side(const std::vector<RunView>& runs) {
   for (const Figure& figure : kFigures) {
     std::vector<std::optional<double>> values;
     for (const RunView& view : runs) values.push_back(number_of(view.metrics, figure));
-    const bool any =
-        std::any_of(values.begin(), values.end(), [](const auto& value) { return value && *value != 0; });
+    const bool any = std::ranges::any_of(values, [](const auto& value) { return value && *value != 0; });
     if (any) table.rows.push_back(compared(figure.name, values, figure.quantity));
   }
   std::string html = "<div class=\"wide\">" + html_table(table, "even");

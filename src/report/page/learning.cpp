@@ -115,8 +115,7 @@ std::string unit_norms(const RunView& view) {
   std::vector<std::string> names = view.metrics.names(kPrefix);
   if (names.empty()) return "";
   const auto most = [&](const std::string& name) { return view.metrics.find(name)->greatest().y; };
-  std::stable_sort(names.begin(), names.end(),
-                   [&](const auto& a, const auto& b) { return most(a) > most(b); });
+  std::ranges::stable_sort(names, [&](const auto& a, const auto& b) { return most(a) > most(b); });
   std::vector<Curve> curves;
   Table all{.columns = {"unit", "last", "greatest", "at step"}};
   for (const std::string& name : names) {
@@ -150,8 +149,7 @@ std::string progress(const std::vector<RunView>& runs) {
         began_s = std::min(began_s, view.run.starts.front().began_s);
     }
     for (Point& point : curve.points) point = {point.y - began_s, point.x};
-    std::stable_sort(curve.points.begin(), curve.points.end(),
-                     [](const Point& a, const Point& b) { return a.x < b.x; });
+    std::ranges::stable_sort(curve.points, {}, &Point::x);
   }
   if (runs.size() == 1 && !curves.empty()) curves[0].name = "step";
   return line_chart({.id = "progress",
@@ -205,8 +203,8 @@ std::string learning(const std::vector<RunView>& runs) {
 }
 
 std::string throughput(const std::vector<RunView>& runs) {
-  const bool tokens = std::any_of(runs.begin(), runs.end(),
-                                  [](const RunView& v) { return v.metrics.find("tokens_per_s") != nullptr; });
+  const bool tokens =
+      std::ranges::any_of(runs, [](const RunView& v) { return v.metrics.find("tokens_per_s") != nullptr; });
   std::string html = series_chart(runs,
                                   {.id = "throughput",
                                    .title = "Throughput",

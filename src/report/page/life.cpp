@@ -75,7 +75,7 @@ std::string time_axis(const RunRecord& run, const std::vector<Event>& events, do
     row.spans.push_back({start.began_s, end_s, style_of(start.end),
                          str("start ", i + 1, ": ", start.end, ", ", shown_time(end_s - start.began_s),
                              ", steps ", start.first_step, " to ", start.last_step)});
-    if (std::none_of(keys.begin(), keys.end(), [&](const Key& key) { return key.name == start.end; }))
+    if (std::ranges::none_of(keys, [&](const Key& key) { return key.name == start.end; }))
       keys.push_back({start.end, style_of(start.end), Key::Mark::kArea});
   }
   TimeRow saves{.name = "saves"};

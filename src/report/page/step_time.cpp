@@ -94,9 +94,8 @@ bool is_no_chance(const LargestRanks& largest, std::size_t ranks, std::uint64_t 
 /// "rank 3 (n1) was slowest in 41 of 50 lines, 1.4 times the median there"
 std::string straggler_of(const RunView& view, const std::string& spread, const LargestRanks& largest,
                          bool& named) {
-  const auto most =
-      std::max_element(largest.by_rank.begin(), largest.by_rank.end(),
-                       [](const auto& a, const auto& b) { return a.second.lines < b.second.lines; });
+  const auto most = std::ranges::max_element(
+      largest.by_rank, [](const auto& a, const auto& b) { return a.second.lines < b.second.lines; });
   if (most == largest.by_rank.end() || most->second.lines == 0) return "";
   const double factor = most->second.excess / static_cast<double>(most->second.lines);
   constexpr double kFar = 1.1;
@@ -240,7 +239,7 @@ std::string lanes(const Lanes& lanes) {
   std::vector<std::string> kinds;
   for (const Lanes::Rank& rank : lanes.ranks) {
     for (const Lanes::Lane& lane : rank.lanes) {
-      if (std::find(kinds.begin(), kinds.end(), lane.name) == kinds.end()) kinds.push_back(lane.name);
+      if (std::ranges::find(kinds, lane.name) == kinds.end()) kinds.push_back(lane.name);
       for (const Lanes::Span& span : lane.spans) end_us = std::max(end_us, span.begin_us + span.duration_us);
     }
   }
@@ -252,7 +251,7 @@ std::string lanes(const Lanes& lanes) {
   constexpr double kPixels = 1000;
   for (const Lanes::Rank& rank : lanes.ranks) {
     for (const Lanes::Lane& lane : rank.lanes) {
-      const auto kind = std::find(kinds.begin(), kinds.end(), lane.name) - kinds.begin();
+      const auto kind = std::ranges::find(kinds, lane.name) - kinds.begin();
       if (!lane.spans.empty() && rows.size() < kMostRows)
         rows.push_back(
             row_of(lane, str(rank.rank, " ", lane.name), static_cast<int>(kind) % kStyles, end_us / kPixels));

@@ -75,7 +75,7 @@ std::vector<std::string> names_in(const fs::Path& folder, Missing& missing) {
     if (errno != ENOENT) missing.push_back(str("cannot list '", folder.string(), "': ", fs::reason(errno)));
     return {};
   }
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 

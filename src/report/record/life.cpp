@@ -15,8 +15,7 @@ struct Interval {
 
 /// Sorted, without overlaps.
 std::vector<Interval> united(std::vector<Interval> intervals) {
-  std::sort(intervals.begin(), intervals.end(),
-            [](const Interval& a, const Interval& b) { return a.begin_s < b.begin_s; });
+  std::ranges::sort(intervals, {}, &Interval::begin_s);
   std::vector<Interval> whole;
   for (const Interval& one : intervals) {
     if (one.end_s <= one.begin_s) continue;
@@ -63,8 +62,7 @@ std::map<std::string, JobTime> job_times(const std::vector<Start>& starts,
 }
 
 void add(std::vector<Part>& parts, const std::string& name, double seconds) {
-  const auto found =
-      std::find_if(parts.begin(), parts.end(), [&](const Part& part) { return part.name == name; });
+  const auto found = std::ranges::find(parts, name, &Part::name);
   if (found != parts.end()) {
     found->seconds += seconds;
   } else {
@@ -88,8 +86,8 @@ std::vector<std::int64_t> largest_remainders(const std::vector<double>& parts, s
   }
   std::vector<std::size_t> order(parts.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return remainders[a] > remainders[b]; });
+  std::ranges::stable_sort(order,
+                           [&](std::size_t a, std::size_t b) { return remainders[a] > remainders[b]; });
   for (std::size_t i = 0; left > 0; i = (i + 1) % order.size(), --left) ++shares[order[i]];
   // The sum of roundings may be one above.
   for (std::size_t i = order.size(); left < 0 && i-- > 0;) {

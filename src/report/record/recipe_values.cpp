@@ -55,19 +55,15 @@ std::vector<Difference> differences(const std::vector<std::vector<RecipeValue>>&
   std::vector<Difference> found;
   for (std::size_t run = 0; run < recipes.size(); ++run) {
     for (const RecipeValue& value : recipes[run]) {
-      auto at =
-          std::find_if(found.begin(), found.end(), [&](const Difference& d) { return d.key == value.key; });
+      auto at = std::ranges::find(found, value.key, &Difference::key);
       if (at == found.end())
         at = found.insert(found.end(), {value.key, std::vector<std::string>(recipes.size())});
       at->values[run] = value.value;
     }
   }
-  found.erase(std::remove_if(found.begin(), found.end(),
-                             [](const Difference& d) {
-                               return std::all_of(d.values.begin(), d.values.end(),
-                                                  [&](const std::string& v) { return v == d.values[0]; });
-                             }),
-              found.end());
+  std::erase_if(found, [](const Difference& d) {
+    return std::ranges::all_of(d.values, [&](const std::string& v) { return v == d.values[0]; });
+  });
   return found;
 }
 

@@ -114,7 +114,7 @@ std::optional<DatedSentence> dated_sentence(std::string_view line) {
 
 /// An event with the text of `event` at about its time; null: none does.
 Event* find_same(RunLog& log, const Event& event) {
-  const auto found = std::find_if(log.events.begin(), log.events.end(), [&](const Event& other) {
+  const auto found = std::ranges::find_if(log.events, [&](const Event& other) {
     return std::fabs(other.time_s - event.time_s) < kSame_s &&
            other.text.find(event.text) != std::string::npos;
   });
@@ -203,8 +203,7 @@ RunLog read_logs(const fs::Path& run, const std::vector<TimedStep>& known, Missi
   reader.settle_times();
   add_sentences(run, log, missing);
   add_notes(run, log, missing);
-  std::stable_sort(log.events.begin(), log.events.end(),
-                   [](const Event& a, const Event& b) { return a.time_s < b.time_s; });
+  std::ranges::stable_sort(log.events, {}, &Event::time_s);
   return log;
 }
 

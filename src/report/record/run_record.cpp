@@ -76,8 +76,7 @@ std::vector<Start> read_starts(const fs::Path& run, Missing& missing) {
   }
   if (odd > 0) missing.push_back(str("goodput.json has ", odd, " starts without a begin or an end"));
   // In the order of actions; the file's order is that, unless somebody changed it.
-  std::stable_sort(starts.begin(), starts.end(),
-                   [](const Start& a, const Start& b) { return a.began_s < b.began_s; });
+  std::ranges::stable_sort(starts, {}, &Start::began_s);
   return starts;
 }
 
@@ -93,8 +92,7 @@ void read_checkpoints(RunRecord& run) {
       run.unfinished.push_back(name);
     }
   }
-  std::stable_sort(run.checkpoints.begin(), run.checkpoints.end(),
-                   [](const Checkpoint& a, const Checkpoint& b) { return a.step < b.step; });
+  std::ranges::stable_sort(run.checkpoints, {}, &Checkpoint::step);
 }
 
 struct Compared {
@@ -189,7 +187,7 @@ void say_what_is_missing(RunRecord& run, const MetricsLog& metrics) {
   say(faults.torn && run.state != RunState::kRunning, "the last line of metrics.jsonl is torn and left out");
   constexpr std::array kMayBeNull{"tokens", "tokens_per_s", "mfu"};
   for (const auto& [name, count] : metrics.nulls()) {
-    const bool usual = std::find(kMayBeNull.begin(), kMayBeNull.end(), name) != kMayBeNull.end();
+    const bool usual = std::ranges::find(kMayBeNull, name) != kMayBeNull.end();
     say(!usual, str(name, " was not a finite number in ", count, " lines"));
   }
 }
@@ -197,8 +195,7 @@ void say_what_is_missing(RunRecord& run, const MetricsLog& metrics) {
 }  // namespace
 
 std::string RunRecord::recipe_value(std::string_view key) const {
-  const auto found =
-      std::find_if(recipe.begin(), recipe.end(), [&](const RecipeValue& value) { return value.key == key; });
+  const auto found = std::ranges::find(recipe, key, &RecipeValue::key);
   return found == recipe.end() ? "" : found->value;
 }
 
@@ -212,8 +209,7 @@ RunReader::RunReader(const fs::Path& folder) : folder_(folder), metrics_(folder 
     throw Error(Code::kUsage, str("'", folder.string(),
                                   "' is not a folder; name a run's folder (run.dir), such as runs/smoke"));
   }
-  if (std::none_of(kFiles.begin(), kFiles.end(),
-                   [&](const char* file) { return has_entry(folder / file); })) {
+  if (std::ranges::none_of(kFiles, [&](const char* file) { return has_entry(folder / file); })) {
     throw Error(Code::kUsage, str("'", folder.string(),
                                   "' is no run folder: it has neither metrics.jsonl nor goodput.json nor "
                                   "recipe.yaml; name the run.dir of a recipe"));

@@ -33,14 +33,14 @@ void Series::add(double x, double y) {
 }
 
 Point Series::least() const {
-  return std::min_element(buckets_.begin(), buckets_.end(),
-                          [](const Bucket& a, const Bucket& b) { return a.least.y < b.least.y; })
+  return std::ranges::min_element(buckets_,
+                                  [](const Bucket& a, const Bucket& b) { return a.least.y < b.least.y; })
       ->least;
 }
 
 Point Series::greatest() const {
-  return std::max_element(buckets_.begin(), buckets_.end(),
-                          [](const Bucket& a, const Bucket& b) { return a.greatest.y < b.greatest.y; })
+  return std::ranges::max_element(
+             buckets_, [](const Bucket& a, const Bucket& b) { return a.greatest.y < b.greatest.y; })
       ->greatest;
 }
 
@@ -57,7 +57,7 @@ std::vector<Point> Series::points() const {
     points.push_back(bucket.least);
     if (bucket.greatest.x != bucket.least.x) points.push_back(bucket.greatest);
   }
-  std::stable_sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.x < b.x; });
+  std::ranges::stable_sort(points, {}, &Point::x);
   return points;
 }
 
@@ -67,7 +67,7 @@ std::vector<Point> Series::means() const {
     const auto count = static_cast<double>(bucket.count);
     points.push_back({bucket.sum_x / count, bucket.sum_y / count});
   }
-  std::stable_sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.x < b.x; });
+  std::ranges::stable_sort(points, {}, &Point::x);
   return points;
 }
 

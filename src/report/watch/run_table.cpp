@@ -77,7 +77,7 @@ std::vector<RunRow> find_runs(const fs::Path& folder, double now_s) {
                                   "' is not a folder; name one that holds run folders, such as runs"));
   std::vector<RunRow> runs;
   add_runs(folder, 0, now_s, runs);
-  std::sort(runs.begin(), runs.end(), [](const RunRow& a, const RunRow& b) {
+  std::ranges::sort(runs, [](const RunRow& a, const RunRow& b) {
     return a.changed_s != b.changed_s ? a.changed_s > b.changed_s : a.folder < b.folder;
   });
   return runs;

@@ -106,8 +106,8 @@ std::string last(const MetricsLog& metrics, const char* series, const std::strin
 
 std::string joined(const std::vector<std::string>& parts) {
   std::vector<std::string> some;
-  std::copy_if(parts.begin(), parts.end(), std::back_inserter(some),
-               [](const std::string& part) { return !part.empty(); });
+  std::ranges::copy_if(parts, std::back_inserter(some),
+                       [](const std::string& part) { return !part.empty(); });
   return join(some, "  ");
 }
 
@@ -169,8 +169,8 @@ void add_nodes(const RunRecord& run, double now_s, Lines& lines) {
     if (texts.size() < kMostNamed)
       texts.push_back(str(node.host, " ", node.state, " for ", shown_time(node.silent_s)));
   }
-  const auto alive = static_cast<std::size_t>(std::count_if(
-      signs.nodes.begin(), signs.nodes.end(), [](const NodeSign& n) { return n.state == "alive"; }));
+  const auto alive = static_cast<std::size_t>(
+      std::ranges::count_if(signs.nodes, [](const NodeSign& n) { return n.state == "alive"; }));
   double oldest_s = 0;
   for (const NodeSign& node : signs.nodes)
     oldest_s = std::max(oldest_s, node.state == "alive" ? node.silent_s : 0);

@@ -69,7 +69,7 @@ std::size_t skip_spaces(std::string_view text, std::size_t end) {
 
 AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
   const auto by_content = [](const AddedToken& a, const AddedToken& b) { return a.content < b.content; };
-  std::stable_sort(tokens_.begin(), tokens_.end(), by_content);
+  std::ranges::stable_sort(tokens_, by_content);
   for (const AddedToken& token : tokens_) {
     first_bytes_.set(static_cast<unsigned char>(token.content[0]));
   }

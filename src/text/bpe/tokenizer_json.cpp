@@ -263,7 +263,7 @@ bool loses_begin(const NormalizerStep& step, std::string_view sign) {
   // `tokenizers` takes the new text for one that begins at the second character, if more than one is
   // replaced.
   const auto begins = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80; };
-  const bool one = !step.regex && std::count_if(step.pattern.begin(), step.pattern.end(), begins) == 1;
+  const bool one = !step.regex && std::ranges::count_if(step.pattern, begins) == 1;
   const bool begins_word = step.content.starts_with(' ') || step.content.starts_with(sign);
   return step.content.empty() || !(one || begins_word);
 }

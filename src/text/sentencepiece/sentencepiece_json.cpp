@@ -43,7 +43,7 @@ Json merges_of(const SentencepieceTraits& traits) {
         merges.emplace_back(-piece.score, left->second, right->second);
     }
   }
-  std::sort(merges.begin(), merges.end());
+  std::ranges::sort(merges);
   Json list = Json::array();
   for (const auto& [score, left, right] : merges)
     list.push_back(Json::array({traits.pieces[left].text, traits.pieces[right].text}));
@@ -200,7 +200,7 @@ Json frame(const SentencepieceTraits& traits, std::int32_t bos, std::int32_t eos
 bool is_convertible(const SentencepieceTraits& traits, const std::vector<bool>& apart) {
   if (!traits.escape_whitespaces || traits.treat_whitespace_as_suffix || !traits.denormalizer_table.empty())
     return false;
-  const bool any_apart = std::find(apart.begin(), apart.end(), true) != apart.end();
+  const bool any_apart = std::ranges::find(apart, true) != apart.end();
   if ((traits.add_dummy_prefix || traits.remove_extra_whitespaces) && any_apart) return false;
   if (traits.type == SentencepieceTraits::Type::kUnigram) return true;
   return traits.type == SentencepieceTraits::Type::kBpe && traits.normalizer_table.empty() &&

@@ -23,7 +23,7 @@ unsigned char byte_at(std::string_view text, std::size_t i) {
 }
 
 std::string one_line(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
+  std::ranges::replace(text, '\n', ' ');
   return text;
 }
 

@@ -162,7 +162,7 @@ bool symbols_nest_too_deep(const SentencepieceTraits& traits) {
   for (const SentencepiecePiece& piece : traits.pieces) {
     if (piece.type == SentencepiecePiece::Type::kUserDefined) symbols.push_back(piece.text);
   }
-  std::sort(symbols.begin(), symbols.end());
+  std::ranges::sort(symbols);
   std::vector<std::string_view> around;  // those that the last one begins with, itself included
   for (const std::string_view symbol : symbols) {
     while (!around.empty() && !symbol.starts_with(around.back())) around.pop_back();

@@ -29,7 +29,7 @@ Bound bind(const Builtin& builtin, const Arguments& given) {
     fail(str("takes ", names.size(), " arguments, found ", given.places.size()));
   for (std::size_t i = 0; i < given.places.size(); ++i) bound[i] = given.places[i];
   for (const auto& [name, value] : given.named) {
-    const auto found = std::find(names.begin(), names.end(), name);
+    const auto found = std::ranges::find(names, name);
     if (found == names.end()) fail(str("has no argument '", printable(name), "'"));
     std::optional<Value>& place = bound[static_cast<std::size_t>(found - names.begin())];
     if (place) fail(str("has its argument '", name, "' twice"));
@@ -110,8 +110,7 @@ constexpr std::array kFunctions{
 }  // namespace
 
 const Builtin* find_function(std::string_view name) {
-  const auto found = std::find_if(kFunctions.begin(), kFunctions.end(),
-                                  [&](const Builtin& one) { return one.name == name; });
+  const auto found = std::ranges::find(kFunctions, name, &Builtin::name);
   return found == kFunctions.end() ? nullptr : &*found;
 }
 

@@ -124,7 +124,7 @@ Text slice(const Text& text, std::size_t begin, std::size_t end) {
 
 Text strip(const Text& text, const Text* set, bool left, bool right) {
   const auto goes = [&](const Char& c) {
-    return set == nullptr ? is_space(c.code) : std::find(set->begin(), set->end(), c) != set->end();
+    return set == nullptr ? is_space(c.code) : std::ranges::find(*set, c) != set->end();
   };
   std::size_t begin = 0;
   std::size_t end = text.size();

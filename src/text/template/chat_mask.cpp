@@ -90,7 +90,7 @@ TurnEnds turn_ends_of(const MaskedChat& masked, const std::vector<std::string>& 
     const std::string_view trimmed = inside.substr(0, inside.find_last_not_of(kBlank) + 1);
     std::string_view behind = text.substr(span.end);
     behind.remove_prefix(std::min(behind.find_first_not_of(kBlank), behind.size()));
-    const auto any = [&](const auto& holds) { return std::any_of(ends.begin(), ends.end(), holds); };
+    const auto any = [&](const auto& holds) { return std::ranges::any_of(ends, holds); };
     if (any([&](const std::string& end) { return trimmed.ends_with(end); })) {
       ++found.trained;
     } else if (any([&](const std::string& end) { return behind.starts_with(end); })) {

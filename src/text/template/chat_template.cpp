@@ -37,8 +37,7 @@ Variables variables_of(const ChatInput& input) {
 }
 
 bool has_generation(const jinja::Node& node) {
-  return node.form == jinja::Form::kGeneration ||
-         std::any_of(node.parts.begin(), node.parts.end(), has_generation);
+  return node.form == jinja::Form::kGeneration || std::ranges::any_of(node.parts, has_generation);
 }
 
 RenderedChat rendered(const jinja::Text& text) {

@@ -132,7 +132,7 @@ Value dictsort(Tools& tools, const Value& self, const Bound& given) {
     if (order.text() != nullptr && !flag(given[0])) order = text_value(lower(*order.text()));
     sorted.emplace_back(order, list_value({key, value}, ListKind::kTuple));
   }
-  std::stable_sort(sorted.begin(), sorted.end(), [&](const auto& a, const auto& b) {
+  std::ranges::stable_sort(sorted, [&](const auto& a, const auto& b) {
     return flag(given[2]) ? is_less(b.first, a.first, tools.budget) : is_less(a.first, b.first, tools.budget);
   });
   Items made;
@@ -283,8 +283,7 @@ constexpr std::array kFilters{
 }  // namespace
 
 const Builtin* find_filter(std::string_view name) {
-  const auto found =
-      std::find_if(kFilters.begin(), kFilters.end(), [&](const Builtin& one) { return one.name == name; });
+  const auto found = std::ranges::find(kFilters, name, &Builtin::name);
   return found == kFilters.end() ? nullptr : &*found;
 }
 

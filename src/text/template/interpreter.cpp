@@ -52,9 +52,8 @@ Value Interpreter::evaluate_parts(const Node& node) {
   if (node.form == Form::kDict) {
     Entries entries;
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
-      const auto known = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) {
-        return are_equal(entry.first, items[i], tools_.budget);
-      });
+      const auto known = std::ranges::find_if(
+          entries, [&](const auto& entry) { return are_equal(entry.first, items[i], tools_.budget); });
       if (known != entries.end()) {
         known->second = items[i + 1];
       } else {
@@ -140,15 +139,14 @@ Value Interpreter::call_macro(const Callable& macro, const Arguments& arguments)
   for (std::size_t i = 0; i < arguments.places.size(); ++i)
     scope.names.emplace_back(node.names[i], arguments.places[i]);
   for (const auto& [name, value] : arguments.named) {
-    if (std::find(node.names.begin(), node.names.end(), name) == node.names.end())
-      fail(str("has no argument '", name, "'"));
+    if (std::ranges::find(node.names, name) == node.names.end()) fail(str("has no argument '", name, "'"));
     scope.names.emplace_back(name, value);
   }
   Scope* const caller = std::exchange(scope_, &scope);
   const std::size_t first_default = node.names.size() - (node.parts.size() - 1);
   for (std::size_t i = arguments.places.size(); i < node.names.size(); ++i) {
     const auto is_given = [&](const auto& known) { return known.first == node.names[i]; };
-    if (std::any_of(scope.names.begin(), scope.names.end(), is_given)) continue;
+    if (std::ranges::any_of(scope.names, is_given)) continue;
     Value value =
         i >= first_default ? evaluate(node.parts[i - first_default]) : Value(Undefined{node.names[i]});
     scope.names.emplace_back(node.names[i], std::move(value));

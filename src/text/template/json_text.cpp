@@ -95,8 +95,8 @@ class JsonWriter {
     Entries sorted;
     if (sort_keys_) {
       sorted = dict.entries;
-      std::stable_sort(sorted.begin(), sorted.end(),
-                       [&](const auto& a, const auto& b) { return is_less(a.first, b.first, budget_); });
+      std::ranges::stable_sort(
+          sorted, [&](const auto& a, const auto& b) { return is_less(a.first, b.first, budget_); });
     }
     const Entries& list = sort_keys_ ? sorted : dict.entries;
     enclosed('{', '}', list.size(), [&](std::size_t i) {

@@ -64,8 +64,7 @@ Value has_edge(Tools& tools, const Value& self, const Bound& given) {
                 : std::equal(part.begin(), part.end(), text.begin());
   };
   const List* list = given[0] ? given[0]->list() : nullptr;
-  if (list != nullptr && list->kind == ListKind::kTuple)
-    return std::any_of(list->items.begin(), list->items.end(), fits);
+  if (list != nullptr && list->kind == ListKind::kTuple) return std::ranges::any_of(list->items, fits);
   return fits(given[0].value_or(None()));
 }
 
@@ -133,14 +132,13 @@ constexpr Builtin kUnsupported{"a method", "*", nullptr, unsupported};
 
 template <class List>
 const Builtin* among(const List& list, std::string_view name) {
-  const auto found =
-      std::find_if(list.begin(), list.end(), [&](const Builtin& one) { return one.name == name; });
+  const auto found = std::ranges::find(list, name, &Builtin::name);
   return found == list.end() ? nullptr : &*found;
 }
 
 template <class List>
 bool has(const List& list, std::string_view name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
+  return std::ranges::find(list, name) != list.end();
 }
 
 }  // namespace

@@ -21,8 +21,8 @@ bool contains(Tools& tools, const Value& part, const Value& whole) {
   }
   if (const Dict* dict = whole.dict()) return find_entry(dict->entries, part, tools.budget) != nullptr;
   const ListPtr list = items_of(whole, tools.budget);
-  return std::any_of(list->items.begin(), list->items.end(),
-                     [&](const Value& item) { return are_equal(item, part, tools.budget); });
+  return std::ranges::any_of(list->items,
+                             [&](const Value& item) { return are_equal(item, part, tools.budget); });
 }
 
 Value calculate_integers(std::string_view sign, std::int64_t a, std::int64_t b) {

@@ -175,7 +175,7 @@ Node ExpressionParser::sum() {
     const std::string sign = next().text;
     node = make(Form::kArithmetic, nodes(std::move(node), join()), sign);
     const auto is_safe = [](const Node& part) { return part.form == Form::kFilter && part.name == "safe"; };
-    if (std::any_of(node.parts.begin(), node.parts.end(), is_safe))
+    if (std::ranges::any_of(node.parts, is_safe))
       fail("'safe' beside '+' escapes HTML in what is added, which is not supported; use '~'");
   }
   return node;

@@ -33,7 +33,7 @@ class TemplateParser : public ExpressionParser {
         expect(TokenKind::kPrintEnd);
       } else {
         expect(TokenKind::kTag);
-        if (std::any_of(ends.begin(), ends.end(), [&](auto end) { return is_word(end); })) break;
+        if (std::ranges::any_of(ends, [&](auto end) { return is_word(end); })) break;
         parts.push_back(statement());
         expect(TokenKind::kTagEnd);
       }

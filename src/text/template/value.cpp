@@ -28,14 +28,13 @@ int checked_depth(int depth) {
 }
 
 bool are_equal_lists(const List& a, const List& b, Budget& budget) {
-  return a.kind == b.kind &&
-         std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(),
-                    [&](const auto& x, const auto& y) { return are_equal(x, y, budget); });
+  return a.kind == b.kind && std::ranges::equal(a.items, b.items, [&](const auto& x, const auto& y) {
+           return are_equal(x, y, budget);
+         });
 }
 
 bool are_equal_dicts(const Dict& a, const Dict& b, Budget& budget) {
-  return a.entries.size() == b.entries.size() &&
-         std::all_of(a.entries.begin(), a.entries.end(), [&](const auto& entry) {
+  return a.entries.size() == b.entries.size() && std::ranges::all_of(a.entries, [&](const auto& entry) {
            const Value* other = find_entry(b.entries, entry.first, budget);
            return other != nullptr && are_equal(entry.second, *other, budget);
          });
@@ -169,8 +168,8 @@ bool is_less(const Value& a, const Value& b, Budget& budget) {
 const Value* find_entry(const Entries& entries, const Value& key, Budget& budget) {
   if (key.dict() != nullptr || (key.list() != nullptr && key.list()->kind == ListKind::kList))
     throw Error(Code::kData, str(kind_of(key), " cannot be a key"));
-  const auto found = std::find_if(entries.begin(), entries.end(),
-                                  [&](const auto& entry) { return are_equal(entry.first, key, budget); });
+  const auto found =
+      std::ranges::find_if(entries, [&](const auto& entry) { return are_equal(entry.first, key, budget); });
   return found == entries.end() ? nullptr : &found->second;
 }
 

@@ -96,8 +96,7 @@ constexpr std::array kTests{
 }  // namespace
 
 const Builtin* find_test(std::string_view name) {
-  const auto found =
-      std::find_if(kTests.begin(), kTests.end(), [&](const Builtin& one) { return one.name == name; });
+  const auto found = std::ranges::find(kTests, name, &Builtin::name);
   return found == kTests.end() ? nullptr : &*found;
 }
 

@@ -33,11 +33,11 @@ std::uint8_t unsigned_at(std::string_view text, std::size_t at) {
 
 UnigramPieces::UnigramPieces(const Vocabulary& vocab, const UnigramModel& model)
     : nodes_(1), scores_(model.scores), unk_id_(model.unk_id) {
-  unk_score_ = *std::min_element(scores_.begin(), scores_.end()) - kUnknownPenalty;
+  unk_score_ = *std::ranges::min_element(scores_) - kUnknownPenalty;
   byte_ids_.fill(-1);
   if (model.byte_fallback) byte_ids_ = ids_of_bytes(vocab);
   std::vector<NamedId> pieces(vocab.begin(), vocab.end());
-  std::sort(pieces.begin(), pieces.end());
+  std::ranges::sort(pieces);
   std::vector<Row> open{{.end = pieces.size()}};
   while (!open.empty()) {
     auto [node, begin, end, depth] = open.back();

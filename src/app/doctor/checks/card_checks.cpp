@@ -44,8 +44,7 @@ Value usual(const std::vector<Value>& values) {
   std::map<Value, std::size_t> counts;
   std::size_t most = 0;
   for (const Value& value : values) most = std::max(most, ++counts[value]);
-  return *std::find_if(values.begin(), values.end(),
-                       [&](const Value& value) { return counts[value] == most; });
+  return *std::ranges::find_if(values, [&](const Value& value) { return counts[value] == most; });
 }
 
 template <class Get>
@@ -70,9 +69,7 @@ constexpr std::array<InstanceType, 7> kInstanceTypes{{{"p4d.24xlarge", 8, 4},
                                                       {"p6-b300.48xlarge", 8, 16}}};
 
 const InstanceType* type_of(const NodeCard& card) {
-  const auto* const found =
-      std::find_if(kInstanceTypes.begin(), kInstanceTypes.end(),
-                   [&](const InstanceType& type) { return card.instance == type.name; });
+  const auto* const found = std::ranges::find(kInstanceTypes, card.instance, &InstanceType::name);
   return found == kInstanceTypes.end() ? nullptr : found;
 }
 
@@ -321,7 +318,7 @@ Finding check_memory_size(const std::vector<NodeCard>& cards) {
 Finding check_time(const std::vector<NodeCard>& cards) {
   std::vector<double> clocks;
   for (const NodeCard& card : cards) clocks.push_back(card.clock_s);
-  std::sort(clocks.begin(), clocks.end());
+  std::ranges::sort(clocks);
   const double middle = clocks[clocks.size() / 2];
   // Seconds; ranks read their clocks within a barrier's time, which is a second or two on a busy machine.
   constexpr double kFar = 5;

@@ -152,9 +152,8 @@ Finding check_memory(const Recipe& recipe, const RecipeSize& size, const JobShap
                          " before activations, and this machine has no GPU to compare with"),
                      "run this on a compute node");
     }
-    const auto least =
-        std::min_element(gpus.cards.begin(), gpus.cards.end(),
-                         [](const auto& a, const auto& b) { return a.memory_bytes < b.memory_bytes; });
+    const auto least = std::ranges::min_element(
+        gpus.cards, [](const auto& a, const auto& b) { return a.memory_bytes < b.memory_bytes; });
     const auto cards = static_cast<int>(gpus.cards.size());
     const int sharing = (shape.ranks_per_node + cards - 1) / cards;
     return judge_memory(sharing, size.rank_bytes * static_cast<std::uint64_t>(sharing), least->name,

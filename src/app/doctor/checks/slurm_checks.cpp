@@ -65,7 +65,7 @@ const SlurmRecord* partition_of(const SlurmState& slurm, const JobWish& wish) {
     return wish.partition.empty() ? partition["Default"] == "YES"
                                   : partition["PartitionName"] == wish.partition;
   };
-  const auto found = std::find_if(slurm.partitions.begin(), slurm.partitions.end(), fits);
+  const auto found = std::ranges::find_if(slurm.partitions, fits);
   return found == slurm.partitions.end() ? nullptr : &*found;
 }
 
@@ -98,8 +98,8 @@ bool unfit(const std::string& state) {
   const std::string all = "+" + state + "+";
   constexpr std::array<const char*, 8> kUnfit{"DOWN", "DRAIN", "DRAINED", "DRAINING",
                                               "FAIL", "ERROR", "UNKNOWN", "NOT_RESPONDING"};
-  return std::any_of(kUnfit.begin(), kUnfit.end(),
-                     [&](const char* bad) { return all.find(str("+", bad, "+")) != all.npos; });
+  return std::ranges::any_of(kUnfit,
+                             [&](const char* bad) { return all.find(str("+", bad, "+")) != all.npos; });
 }
 
 bool contains(const std::string& list, const std::string& name) {

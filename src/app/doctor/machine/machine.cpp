@@ -31,7 +31,7 @@ std::vector<std::string> Machine::names(const std::string& path) const {
   std::filesystem::directory_iterator entry(at(path), error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
     found.push_back(entry->path().filename().string());
-  std::sort(found.begin(), found.end());
+  std::ranges::sort(found);
   return found;
 }
 

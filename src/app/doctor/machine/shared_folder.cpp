@@ -88,8 +88,8 @@ Looking look_around(const JobInfo& info, const std::vector<int>& leaders, const 
       looking.unseen.push_back(info.hosts[rank]);
   }
   const Writing& first = all[0];
-  const bool sees_first = looking.unseen.empty() || std::find(looking.unseen.begin(), looking.unseen.end(),
-                                                              info.hosts[0]) == looking.unseen.end();
+  const bool sees_first =
+      looking.unseen.empty() || std::ranges::find(looking.unseen, info.hosts[0]) == looking.unseen.end();
   const Writing& mine = all[static_cast<std::size_t>(info.rank)];
   if (info.node != 0 && mine.fault.empty() && first.fault.empty() && sees_first)
     looking.locking = try_foreign_lock(first.path + "/data");

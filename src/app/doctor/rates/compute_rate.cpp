@@ -45,7 +45,7 @@ std::vector<Rate> sum_by_node(const JobInfo& info, const std::vector<Computing>&
   std::vector<Rate> rates;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const std::string& host = info.hosts[rank];
-    auto node = std::find_if(rates.begin(), rates.end(), [&](const Rate& rate) { return rate.host == host; });
+    auto node = std::ranges::find(rates, host, &Rate::host);
     if (node == rates.end()) node = rates.insert(rates.end(), {host, 0});
     node->value += all[rank].flops / 1e9;
   }

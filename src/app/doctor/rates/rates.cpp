@@ -25,7 +25,7 @@ Finding judge_rates(const std::string& name, const std::string& what, const std:
     sorted.push_back(rate.value);
     values[rate.host] = rounded(rate.value);
   }
-  std::sort(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
   const double median = sorted[sorted.size() / 2];
   std::vector<std::string> texts;
   std::vector<std::string> nodes;
