@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
-#include <optional>
 #include <set>
 
 #include "base/error.h"

@@ -1,6 +1,5 @@
 #include "app/argument_values.h"
 
-#include <string_view>
 #include <variant>
 
 #include "recipe/builtin.h"

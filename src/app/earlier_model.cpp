@@ -1,7 +1,6 @@
 #include "app/earlier_model.h"
 
 #include <algorithm>
-#include <memory>
 #include <system_error>
 
 #include "base/error.h"

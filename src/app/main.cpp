@@ -1,8 +1,6 @@
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
-#include <iostream>
 #include <optional>
 #include <string_view>
 

@@ -1,7 +1,6 @@
 #include "forecast/report.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 

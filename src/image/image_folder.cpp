@@ -4,7 +4,6 @@
 #include <array>
 #include <cctype>
 #include <system_error>
-#include <tuple>
 #include <utility>
 
 #include "base/error.h"

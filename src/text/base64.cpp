@@ -1,6 +1,5 @@
 #include "text/base64.h"
 
-#include <algorithm>
 #include <cstdint>
 
 namespace echelon::data {

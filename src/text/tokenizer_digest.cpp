@@ -1,6 +1,5 @@
 #include "text/tokenizer_digest.h"
 
-#include <span>
 #include <string>
 
 #include "base/checksum/crc32c.h"

@@ -1,6 +1,5 @@
 #include "app/prove/own_data.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "base/philox.h"

@@ -1,7 +1,5 @@
 #include "app/prove/sample_check.h"
 
-#include <algorithm>
-#include <filesystem>
 #include <set>
 #include <span>
 #include <utility>

@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>

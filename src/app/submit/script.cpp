@@ -1,6 +1,5 @@
 #include "app/submit/script.h"
 
-#include <algorithm>
 #include <sstream>
 
 #include "app/submit/words.h"

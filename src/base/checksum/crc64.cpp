@@ -1,7 +1,5 @@
 #include "base/checksum/crc64.h"
 
-#include <array>
-
 #include "base/checksum/crc_field.h"
 #include "base/checksum/crc_fold.h"
 

@@ -4,7 +4,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <streambuf>
-#include <string_view>
 
 #include "base/error.h"
 #include "base/foreign_text.h"

@@ -4,7 +4,6 @@
 #include <iostream>
 #include <memory>
 #include <sstream>
-#include <vector>
 
 #include "base/error.h"
 #include "base/files/fs.h"

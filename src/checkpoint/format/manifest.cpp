@@ -1,7 +1,5 @@
 #include "checkpoint/format/manifest.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/str.h"
 #include "checkpoint/format/geometry.h"

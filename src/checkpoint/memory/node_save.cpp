@@ -1,6 +1,5 @@
 #include "checkpoint/memory/node_save.h"
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>

@@ -1,7 +1,6 @@
 #include "comm/mpi/mpi_collectives.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "comm/mpi/mpi_chunked_reduce.h"
 #include "comm/payload.h"

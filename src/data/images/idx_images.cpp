@@ -1,7 +1,6 @@
 #include "data/images/idx_images.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/checksum/crc32c.h"
 #include "base/error.h"

@@ -1,7 +1,6 @@
 #include "data/tokens/chat_loader.h"
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <utility>
 

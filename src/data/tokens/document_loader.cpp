@@ -1,7 +1,6 @@
 #include "data/tokens/document_loader.h"
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <utility>
 

@@ -1,6 +1,5 @@
 #include "data/tokens/token_loader.h"
 
-#include <array>
 #include <span>
 #include <utility>
 #include <vector>

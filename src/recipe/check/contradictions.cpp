@@ -1,7 +1,6 @@
 #include "recipe/check/contradictions.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/str.h"
 #include "recipe/check/uses_table.h"

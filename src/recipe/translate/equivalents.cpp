@@ -1,6 +1,5 @@
 #include "recipe/translate/equivalents.h"
 
-#include <array>
 #include <vector>
 
 namespace echelon::recipe {

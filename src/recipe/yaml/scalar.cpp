@@ -1,7 +1,6 @@
 #include "recipe/yaml/scalar.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/number.h"
 #include "base/str.h"

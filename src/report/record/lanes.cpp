@@ -1,7 +1,5 @@
 #include "report/record/lanes.h"
 
-#include <cmath>
-
 #include "base/str.h"
 #include "report/record/files.h"
 

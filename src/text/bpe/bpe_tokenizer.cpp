@@ -1,7 +1,5 @@
 #include "text/bpe/bpe_tokenizer.h"
 
-#include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "base/error.h"

@@ -7,7 +7,6 @@
 #include <bitset>
 #include <exception>
 #include <new>
-#include <utility>
 
 #include "base/error.h"
 #include "base/str.h"

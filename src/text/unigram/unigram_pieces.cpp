@@ -3,7 +3,6 @@
 #include <unicode/utf8.h>
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 namespace echelon::data {

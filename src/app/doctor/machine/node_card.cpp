@@ -5,8 +5,6 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 
-#include <span>
-
 #include "app/devices.h"
 #include "app/doctor/machine/folder_probe.h"
 #include "app/engine/engine.h"
