@@ -1,4 +1,3 @@
-#include <sched.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -16,6 +15,7 @@
 #include "base/error.h"
 #include "base/foreign_json.h"
 #include "base/foreign_text.h"
+#include "base/process/cores.h"
 #include "base/steady_time.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
@@ -37,32 +37,19 @@ struct DoctorArguments {
 
 constexpr std::size_t kGatherBytes = std::size_t{16} << 20;
 
-/// The cores this process may run on: "0-3,8".
-std::string allowed_cores(int& count) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  count = 0;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return "?";
-  count = CPU_COUNT(&set);
-  std::vector<std::string> ranges;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(core, &set)) continue;
-    const int first = core;
-    while (core + 1 < CPU_SETSIZE && CPU_ISSET(core + 1, &set)) ++core;
-    ranges.push_back(first == core ? str(first) : str(first, "-", core));
-  }
-  return join(ranges, ",");
-}
-
 json card_of(const JobInfo& info) {
-  int cores = 0;
-  const std::string allowed = allowed_cores(cores);
+  const std::vector<int> cores = bound_cores();
   const Devices devices = find_devices();
-  return {{"rank", info.rank},       {"host", info.host},
-          {"node", info.node},       {"local_rank", info.local_rank},
-          {"pid", getpid()},         {"cores", cores},
-          {"cpu_affinity", allowed}, {"machine_cores", std::thread::hardware_concurrency()},
-          {"gpus", devices.gpus},    {"driver", devices.driver},
+  return {{"rank", info.rank},
+          {"host", info.host},
+          {"node", info.node},
+          {"local_rank", info.local_rank},
+          {"pid", getpid()},
+          {"cores", cores.size()},
+          {"cpu_affinity", cores.empty() ? "?" : list_of_cores(cores)},
+          {"machine_cores", std::thread::hardware_concurrency()},
+          {"gpus", devices.gpus},
+          {"driver", devices.driver},
           {"nccl", devices.nccl}};
 }
 

@@ -1,12 +1,12 @@
 #include "app/prepare_chat.h"
 
 #include <algorithm>
-#include <iomanip>
 #include <iostream>
 #include <vector>
 
 #include "base/error.h"
 #include "base/foreign_text.h"
+#include "base/number.h"
 #include "base/str.h"
 #include "data/tokens/token_file.h"
 #include "text/tokenizer.h"
@@ -15,9 +15,7 @@ namespace echelon::app {
 namespace {
 
 std::string percent(double share) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(1) << 100 * share << " %";
-  return text.str();
+  return fixed(100 * share, 1) + " %";
 }
 
 // The brackets of mathematics, which hardly stand in a text.

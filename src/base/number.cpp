@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <iomanip>
 #include <string_view>
 
 #include "base/str.h"
@@ -117,6 +118,21 @@ std::string in_lower_case(std::string_view text) {
     return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   });
   return lower;
+}
+
+std::string trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n\v\f";
+  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+  return std::string(text.substr(0, text.find_last_not_of(kBlanks) + 1));
+}
+
+std::string fixed(double value, int digits) {
+  return str(std::fixed, std::setprecision(digits), value);
+}
+
+std::string padded(std::string text, std::size_t width) {
+  text.resize(std::max(width, text.size() + 1), ' ');
+  return text;
 }
 
 }  // namespace echelon

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-/// Numbers as a person writes them, in a recipe or on a command line: decimal, finite, one notation.
+/// Numbers and words as people write them: in a recipe or on a command line decimal, finite, one notation.
 namespace echelon {
 
 // Each returns what is wrong with a text, to be put after the text itself ("is not a number"), or "".
@@ -19,5 +19,14 @@ namespace echelon {
 
 /// ASCII letters in lower case: units and names are read without regard to case.
 [[nodiscard]] std::string in_lower_case(std::string_view text);
+
+/// Returns `text` without the white space at its ends.
+[[nodiscard]] std::string trimmed(std::string_view text);
+
+/// Writes `value` with `digits` behind the point: fixed(2, 1) is "2.0".
+[[nodiscard]] std::string fixed(double value, int digits);
+
+/// Returns `text` with spaces behind it: up to `width`, at least one.
+[[nodiscard]] std::string padded(std::string text, std::size_t width);
 
 }  // namespace echelon

@@ -1,8 +1,8 @@
 #include "base/trace_events.h"
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/number.h"
 #include "base/str.h"
 
 namespace echelon {
@@ -14,9 +14,7 @@ std::string quoted(std::string_view text) {
 
 /// Nanoseconds are the finest that clocks tell.
 std::string micro(double value) {
-  char text[64];
-  std::snprintf(text, sizeof(text), "%.3f", value);
-  return text;
+  return fixed(value, 3);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include "comm/history.h"
 
 #include <algorithm>
-#include <iomanip>
 
+#include "base/number.h"
 #include "base/str.h"
 
 namespace echelon {
@@ -26,10 +26,7 @@ void History::done(std::uint64_t sequence) {
 std::vector<std::string> History::recent() const {
   const std::lock_guard lock(mutex_);
   const auto seconds = [this](Clock::time_point time) {
-    std::ostringstream text;
-    text << std::fixed << std::setprecision(3) << std::chrono::duration<double>(time - start_).count()
-         << " s";
-    return text.str();
+    return fixed(std::chrono::duration<double>(time - start_).count(), 3) + " s";
   };
   std::vector<std::string> lines;
   for (std::uint64_t n = count_ - std::min<std::uint64_t>(count_, kLength); n < count_; ++n) {

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/number.h"
 #include "base/str.h"
 #include "base/trace_events.h"
 #include "forecast/report.h"
@@ -31,10 +31,8 @@ std::string escaped(const std::string& text) {
   return safe;
 }
 
-std::string fixed(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f", value);
-  return text;
+std::string tenths(double value) {
+  return fixed(value, 1);
 }
 
 /// Neighboring spans of one style are one rectangle: a step has thousands of operations.
@@ -145,17 +143,17 @@ class TimeAxis {
     for (std::int64_t i = 0; static_cast<double>(i) * step_s <= end_s_; ++i) {
       const double time_s = static_cast<double>(i) * step_s;
       if (time_s > cut_.from_s && time_s < cut_.to_s) continue;
-      const std::string at = fixed(x(time_s));
-      svg += str("<path class=\"line\" d=\"M", at, ' ', fixed(kTop), 'V', fixed(kBottom),
-                 "\"/>\n<text class=\"note middle\" x=\"", at, "\" y=\"", fixed(kBottom + 14), "\">",
+      const std::string at = tenths(x(time_s));
+      svg += str("<path class=\"line\" d=\"M", at, ' ', tenths(kTop), 'V', tenths(kBottom),
+                 "\"/>\n<text class=\"note middle\" x=\"", at, "\" y=\"", tenths(kBottom + 14), "\">",
                  time_s * (long_step ? 1 : kMilli), long_step ? " s" : " ms", "</text>\n");
     }
     if (cut_width_ == 0) return svg;
     const double left = x(cut_.from_s);
-    return str(svg, "<rect class=\"left-out\" x=\"", fixed(left), "\" y=\"", fixed(kTop), "\" width=\"",
-               fixed(cut_width_), "\" height=\"", fixed(kBottom - kTop), "\"/>\n<text class=\"middle\" x=\"",
-               fixed(left + cut_width_ / 2), "\" y=\"", fixed(kTop - 6), "\">", left_out_text(left_out),
-               "</text>\n");
+    return str(svg, "<rect class=\"left-out\" x=\"", tenths(left), "\" y=\"", tenths(kTop), "\" width=\"",
+               tenths(cut_width_), "\" height=\"", tenths(kBottom - kTop),
+               "\"/>\n<text class=\"middle\" x=\"", tenths(left + cut_width_ / 2), "\" y=\"",
+               tenths(kTop - 6), "\">", left_out_text(left_out), "</text>\n");
   }
 
  private:
@@ -204,21 +202,21 @@ std::string picture(const ReportTitle& title, const Rehearsed& r, const Outlook&
   const TimeAxis axis(timeline);
   const std::string what = str(escaped(title.recipe), ": one step on ", escaped(title.device));
   std::string svg =
-      str("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", fixed(kWidth), ' ', fixed(kBottom + 44),
-          "\" role=\"img\" aria-label=\"", what, "\">\n", kStyle,
+      str("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", tenths(kWidth), ' ',
+          tenths(kBottom + 44), "\" role=\"img\" aria-label=\"", what, "\">\n", kStyle,
           "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n<text class=\"head\" x=\"10\" y=\"22\">",
-          what, "</text>\n<text class=\"note\" x=\"10\" y=\"42\">", fixed(axis.end_s() * kMilli), " ms; ",
+          what, "</text>\n<text class=\"note\" x=\"10\" y=\"42\">", tenths(axis.end_s() * kMilli), " ms; ",
           escaped(o.time->limit), "</text>\n", axis.svg(timeline.left_out));
   for (std::size_t row = 0; row < kRows.size(); ++row) {
     const double y = kTop + kRow * static_cast<double>(row);
-    svg += str("<text x=\"10\" y=\"", fixed(y + 18), "\">", name_of(kRows[row]), "</text>\n");
+    svg += str("<text x=\"10\" y=\"", tenths(y + 18), "\">", name_of(kRows[row]), "</text>\n");
     for (const Block& block : blocks_of(r, timeline, kRows[row], axis.seconds_of(0.5))) {
-      svg += str("<rect x=\"", fixed(axis.x(block.begin_s)), "\" y=\"", fixed(y), "\" width=\"",
-                 fixed(std::max(0.5, axis.x(block.end_s) - axis.x(block.begin_s))),
+      svg += str("<rect x=\"", tenths(axis.x(block.begin_s)), "\" y=\"", tenths(y), "\" width=\"",
+                 tenths(std::max(0.5, axis.x(block.end_s) - axis.x(block.begin_s))),
                  "\" height=\"24\" class=\"", block.style, "\"/>\n");
     }
   }
-  return str(svg, "<text class=\"note\" x=\"", fixed(kLeft), "\" y=\"", fixed(kBottom + 36),
+  return str(svg, "<text class=\"note\" x=\"", tenths(kLeft), "\" y=\"", tenths(kBottom + 36),
              "\">blue: forward, orange: backward, green: batch, norm and update</text>\n</svg>\n");
 }
 

@@ -1,9 +1,9 @@
 #include "forecast/report.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/number.h"
 #include "base/str.h"
 
 namespace echelon::forecast {
@@ -13,15 +13,9 @@ std::string bytes(double count) {
   return human_bytes(static_cast<std::uint64_t>(std::max(0.0, count)));
 }
 
-std::string number(double value, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof(text), "%.*f", digits, value);
-  return text;
-}
-
 std::string percent(double share) {
   constexpr double kPercent = 100;
-  return str(number(kPercent * share, 1), " %");
+  return str(fixed(kPercent * share, 1), " %");
 }
 
 std::string memory_lines(const Rehearsed& r, const OutlookOptions& options, const Outlook& o) {
@@ -63,25 +57,25 @@ std::string time_lines(const ReportTitle& title, const Rehearsed& r, const Outlo
   }
   const Outlook::Time& t = *o.time;
   constexpr double kTera = 1e12;
-  std::string text = str("step: ", duration(t.step_s), ", ", number(t.samples_per_s, 2), " samples/s");
+  std::string text = str("step: ", duration(t.step_s), ", ", fixed(t.samples_per_s, 2), " samples/s");
   if (r.tokens_per_sample > 0) {
     text += str(", ", human_count(static_cast<std::uint64_t>(t.tokens_per_s)), " tokens/s (",
                 human_count(static_cast<std::uint64_t>(t.tokens_per_s / options.job.ranks)), " per rank)");
   }
   if (title.unproven) text += str("\n  ", kUnproven);
   text += str("\n  limits: ", t.limit, '\n');
-  text += str("  ", number(r.model_flops / t.step_s / kTera, 2), " TFLOP/s per rank of the model");
+  text += str("  ", fixed(r.model_flops / t.step_s / kTera, 2), " TFLOP/s per rank of the model");
   if (t.mfu > 0) text += str(" (MFU ", percent(t.mfu), ")");
-  text += str(", ", number(t.timeline.flops / t.step_s / kTera, 2), " done with recomputation");
+  text += str(", ", fixed(t.timeline.flops / t.step_s / kTera, 2), " done with recomputation");
   if (t.hfu > 0) text += str(" (", percent(t.hfu), ")");
   text +=
       str("\n  busy: compute ", percent(t.timeline.busy_s[1] / t.step_s), ", copies ",
           percent(t.timeline.busy_s[2] / t.step_s), ", gathers ", percent(t.timeline.busy_s[3] / t.step_s),
           ", reductions ", percent(t.timeline.busy_s[4] / t.step_s), '\n');
-  text += str("run: ", options.steps, " steps in ", duration(t.run_s), ", ", number(t.device_hours, 1),
+  text += str("run: ", options.steps, " steps in ", duration(t.run_s), ", ", fixed(t.device_hours, 1),
               " device-hours");
   if (t.save_every_s > 0) {
-    text += str("; with one failure per ", number(options.node_days_to_failure, 0), " node-days ",
+    text += str("; with one failure per ", fixed(options.node_days_to_failure, 0), " node-days ",
                 percent(t.goodput), " of the time trains, if a checkpoint is saved every ",
                 duration(t.save_every_s));
   }
@@ -131,11 +125,11 @@ std::string duration(double seconds) {
   constexpr double kHour = 3'600;
   constexpr double kDay = 86'400;
   constexpr double kTwo = 2;
-  if (seconds < 1) return str(number(seconds * 1e3, seconds < 0.01 ? 2 : 1), " ms");
-  if (seconds < kTwo * kMinute) return str(number(seconds, 2), " s");
-  if (seconds < kTwo * kHour) return str(number(seconds / kMinute, 1), " min");
-  if (seconds < kTwo * kDay) return str(number(seconds / kHour, 1), " h");
-  return str(number(seconds / kDay, 1), " days");
+  if (seconds < 1) return str(fixed(seconds * 1e3, seconds < 0.01 ? 2 : 1), " ms");
+  if (seconds < kTwo * kMinute) return str(fixed(seconds, 2), " s");
+  if (seconds < kTwo * kHour) return str(fixed(seconds / kMinute, 1), " min");
+  if (seconds < kTwo * kDay) return str(fixed(seconds / kHour, 1), " h");
+  return str(fixed(seconds / kDay, 1), " days");
 }
 
 std::string text_report(const ReportTitle& title, const Rehearsed& r, const OutlookOptions& options,

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/number.h"
 #include "base/str.h"
 #include "profile/spans.h"
 
@@ -127,23 +127,17 @@ nlohmann::json against_plan(const nlohmann::json& summary, const nlohmann::json&
   return {{"differences", rows}};
 }
 
-std::string fixed(double value, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof(text), "%.*f", digits, value);
-  return text;
-}
-
-std::string padded(std::string text, std::size_t width) {
+std::string right_aligned(std::string text, std::size_t width) {
   if (text.size() < width) text.insert(0, width - text.size(), ' ');
   return text;
 }
 
 std::string ms(const nlohmann::json& seconds) {
-  return padded(fixed(seconds.get<double>() * kMilli, 3), 11) + " ms";
+  return right_aligned(fixed(seconds.get<double>() * kMilli, 3), 11) + " ms";
 }
 
 std::string share(double seconds, double step_s) {
-  return padded(fixed(kPercent * seconds / step_s, 1), 7) + " %  ";
+  return right_aligned(fixed(kPercent * seconds / step_s, 1), 7) + " %  ";
 }
 
 /// In the order of a step.
@@ -219,7 +213,7 @@ std::string summary_text(const nlohmann::json& s) {
   text += plan_lines(s["plan"]);
   text += "\nrank          step         work      waiting  host\n";
   for (const nlohmann::json& row : s["by_rank"]) {
-    text += str(padded(str(row["rank"].get<int>()), 4), ms(row["step_s"]), ms(row["work_s"]).substr(1),
+    text += str(right_aligned(str(row["rank"].get<int>()), 4), ms(row["step_s"]), ms(row["work_s"]).substr(1),
                 ms(row["comm_wait_s"]).substr(1), "  ", row["host"].get<std::string>());
     if (const auto dropped = row["dropped_spans"].get<std::uint64_t>(); dropped > 0)
       text += str("; ", dropped, " spans did not fit");

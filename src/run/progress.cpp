@@ -4,21 +4,15 @@
 
 #include <cstdlib>
 #include <iomanip>
-#include <sstream>
 #include <string_view>
 
 #include "base/log.h"
+#include "base/number.h"
 #include "base/str.h"
 #include "base/terminal/status_line.h"
 
 namespace echelon {
 namespace {
-
-std::string fixed(double value, int digits) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(digits) << value;
-  return out.str();
-}
 
 std::string duration(double seconds) {
   const auto total = static_cast<std::int64_t>(seconds);
@@ -74,11 +68,10 @@ void Progress::state(const std::string& text) {
 }
 
 std::string describe(const StepMetrics& m, std::int64_t steps) {
-  std::ostringstream lr;
-  lr << std::scientific << std::setprecision(2) << m.lr;
-  std::string text = str("step ", m.step, "/", steps, "  loss ", fixed(m.loss, 4), "  lr ", lr.str(),
-                         "  grad ", fixed(m.grad_norm, 3), "  ", rate(m), "  ", fixed(m.step_time_s, 2),
-                         " s/step  rss ", human_bytes(m.peak_rss_bytes));
+  std::string text =
+      str("step ", m.step, "/", steps, "  loss ", fixed(m.loss, 4), "  lr ",
+          str(std::scientific, std::setprecision(2), m.lr), "  grad ", fixed(m.grad_norm, 3), "  ", rate(m),
+          "  ", fixed(m.step_time_s, 2), " s/step  rss ", human_bytes(m.peak_rss_bytes));
   if (m.mfu) text += str("  mfu ", fixed(*m.mfu * 100, 1), " %");
   if (m.peak_device_bytes > 0) text += str("  device ", human_bytes(m.peak_device_bytes));
   if (m.data_wait_s > kNoticedWait * m.step_time_s)

@@ -1,5 +1,6 @@
 #include <cctype>
 
+#include "base/number.h"
 #include "base/str.h"
 #include "shard/layout.h"
 #include "shard/wrap.h"
@@ -19,10 +20,6 @@ std::string kind_of(const std::string& name) {
     }
   }
   return kind;
-}
-
-std::string padded(const std::string& text, std::size_t width) {
-  return text.size() >= width ? text : str(text, std::string(width - text.size(), ' '));
 }
 
 std::string_view stays(Strategy::Weights weights) {
@@ -53,7 +50,7 @@ std::string line_of(const UnitPlan& unit, std::size_t count, const std::string& 
                              (state + shard_ranks - 1) / shard_ranks;
   const std::string indent(2 * static_cast<std::size_t>(unit.depth), ' ');
   const std::string name = count > 1 ? str(unit.name, " to ", last, " (", count, " units)") : unit.name;
-  return str(padded(str(indent, name), 58), " ", human_count(static_cast<std::uint64_t>(layout.numel())),
+  return str(padded(str(indent, name), 59), human_count(static_cast<std::uint64_t>(layout.numel())),
              count > 1 ? " parameters each, " : " parameters, ", precision_name(unit.compute), ", gathered ",
              bytes(layout.padded_numel() * width), ", kept ", bytes(slice), " a rank", stays(unit.weights),
              trained == 0               ? ", frozen"

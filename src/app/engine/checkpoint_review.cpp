@@ -6,7 +6,6 @@
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/foreign_json.h"
@@ -149,10 +148,8 @@ void CheckpointReview::tell_jump_of_rate(std::int64_t step, std::int64_t steps, 
       learning_rate(then_->optim, then_->schedule, step, with_steps(then_->train, then).steps, then.length());
   const double after = learning_rate(recipe_.optim, recipe_.schedule, step + 1, steps, now.length());
   if (std::fabs(after - before) <= kNoticed * before) return;
-  std::ostringstream text;
-  text << std::scientific << std::setprecision(2) << "the learning rate jumps from " << before << " at step "
-       << step << " to " << after << "; the schedule is another one than the checkpoint's";
-  log::info(text.str());
+  log::info(str(std::scientific, std::setprecision(2), "the learning rate jumps from ", before, " at step ",
+                step, " to ", after, "; the schedule is another one than the checkpoint's"));
 }
 
 void CheckpointReview::make_good(const checkpoint::Reader& reader, const std::string& name,

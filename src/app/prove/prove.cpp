@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/files/fs.h"
 #include "base/foreign_text.h"
+#include "base/number.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
 #include "recipe/load.h"
@@ -60,10 +61,6 @@ std::string short_number(double value) {
 constexpr std::size_t kNameWidth = 70;
 constexpr std::size_t kNumberWidth = 11;
 
-std::string padded(const std::string& text, std::size_t width) {
-  return text + std::string(text.size() < width ? width - text.size() : 1, ' ');
-}
-
 /// What has happened to a part since the last call: its title, or its newest run.
 void print_newest(const ProofPart& part) {
   if (part.runs.empty()) {
@@ -99,9 +96,8 @@ std::string describe_failure(const Proved& run) {
 void print_end(const Proof& proof) {
   std::cout << "\nnot compared:\n";
   for (const std::string& line : proof.not_compared) std::cout << "  " << line << '\n';
-  char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%.0f", proof.seconds);
-  if (proof.first_failure() == nullptr) std::cout << "\nall within bounds, " << seconds << " s" << std::endl;
+  if (proof.first_failure() == nullptr)
+    std::cout << "\nall within bounds, " << fixed(proof.seconds, 0) << " s" << std::endl;
 }
 
 Json to_json(const Proof& proof) {

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/str.h"
+
 namespace echelon {
 namespace {
 
@@ -61,6 +63,15 @@ std::vector<int> cores_of_list(const std::string& list) {
     for (int core = first; core <= last; ++core) cores.push_back(core);
   }
   return cores;
+}
+
+std::string list_of_cores(const std::vector<int>& cores) {
+  std::vector<std::string> runs;
+  for (std::size_t begin = 0, end = 0; begin < cores.size(); begin = end) {
+    end = run_end(cores, begin);
+    runs.push_back(end == begin + 1 ? str(cores[begin]) : str(cores[begin], '-', cores[end - 1]));
+  }
+  return join(runs, ",");
 }
 
 std::vector<int> fair_share(const std::vector<std::vector<int>>& near, std::size_t index) {

@@ -19,6 +19,9 @@ void bind_to(const std::vector<int>& cores);
 /// Parses a list of the kernel: "0-3,8" gives 0, 1, 2, 3, 8. Returns an empty list for other text.
 [[nodiscard]] std::vector<int> cores_of_list(const std::string& list);
 
+/// Writes ascending numbers of cores as the kernel does: "0-3,8".
+[[nodiscard]] std::string list_of_cores(const std::vector<int>& cores);
+
 /// Returns the cores of process number `index` of a node, out of `near[index]`. Processes with equal sets
 /// share them evenly. They get the same part of every run of consecutive numbers, because the two threads of
 /// a core mostly lie in different runs. Where there are fewer cores than such processes, each gets all of

@@ -58,12 +58,6 @@ YAML::Node load(const std::string& name, const std::string& text, int line) {
   }
 }
 
-std::string trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r");
-  return begin == text.npos ? ""
-                            : std::string(text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin));
-}
-
 /// Sections and keys of TOML, whose scalars and lists mean the same in YAML. A list may go over lines.
 std::vector<Setting> read_toml(const std::string& name, std::string_view text) {
   std::vector<Setting> settings;

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/foreign_text.h"
+#include "base/number.h"
 #include "base/str.h"
 #include "base/utc_time.h"
 
@@ -16,12 +17,6 @@ constexpr double kMinute_s = 60;
 constexpr double kHour_s = 3600;
 constexpr double kDay_s = 86'400;
 constexpr double kPercent = 100;
-
-std::string fixed(double value, int digits) {
-  std::array<char, 400> text{};
-  (void)std::snprintf(text.data(), text.size(), "%.*f", digits, value);
-  return text.data();
-}
 
 std::string with_entities(std::string_view text) {
   std::string safe;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/number.h"
 #include "comm/reduce_fields.h"
 #include "model/generate/generate.h"
 #include "text/decode_any.h"
@@ -116,24 +117,18 @@ std::optional<TaskResult> score_choices(ShardedModel& model, const EncodedTask& 
                                 })}}};
 }
 
-std::string stripped(const std::string& text) {
-  constexpr const char* kSpace = " \t\r\n\v\f";
-  const std::size_t begin = text.find_first_not_of(kSpace);
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
-}
-
 /// The answer in a generated text; nothing if it does not give one.
 std::optional<std::string> answer_in(std::string text, const data::AnswerOptions& options) {
   for (const std::string& until : options.until) text = text.substr(0, text.find(until));
-  if (options.after.empty()) return stripped(text);
+  if (options.after.empty()) return trimmed(text);
   const std::size_t at = text.rfind(options.after);
   if (at == std::string::npos) return std::nullopt;
-  return stripped(text.substr(at + options.after.size()));
+  return trimmed(text.substr(at + options.after.size()));
 }
 
 bool is_right(const TaskItem& item, const std::optional<std::string>& answer) {
-  return answer && std::any_of(item.answers.begin(), item.answers.end(),
-                               [&](const std::string& right) { return stripped(right) == *answer; });
+  return answer && std::ranges::any_of(item.answers,
+                                       [&](const std::string& right) { return trimmed(right) == *answer; });
 }
 
 /// The tokens that end a text: its end tokens, and those that begin with one of `until`. Others that contain

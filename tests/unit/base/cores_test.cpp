@@ -39,6 +39,7 @@ TEST(Cores, AreThoseTheThreadIsBoundTo) {
 TEST(Cores, OfTheKernelsLists) {
   EXPECT_EQ(cores_of_list("0-3,8\n"), (std::vector<int>{0, 1, 2, 3, 8}));
   EXPECT_EQ(cores_of_list("5"), std::vector<int>{5});
+  for (const char* list : {"0-3,8", "5", "0,2,4-5", ""}) EXPECT_EQ(list_of_cores(cores_of_list(list)), list);
   for (const char* none : {"", "\n", "all", "3-1", "-1", "0-100000"})
     EXPECT_TRUE(cores_of_list(none).empty()) << none;
 }

@@ -67,5 +67,18 @@ TEST(Number, OfBytesHasAUnit) {
   EXPECT_EQ(read_bytes("16", value), "has no unit; expected such as 16GiB, 16GB or 16B");
 }
 
+TEST(Number, IsWrittenWithDigitsBehindThePoint) {
+  EXPECT_EQ(fixed(2, 1), "2.0");
+  EXPECT_EQ(fixed(-0.126, 2), "-0.13");
+  EXPECT_EQ(fixed(1e15, 0), "1000000000000000");
+}
+
+TEST(Words, LoseBlanksAtTheirEndsAndFillAColumn) {
+  EXPECT_EQ(trimmed("\t a b \r\n"), "a b");
+  EXPECT_EQ(trimmed(" \n"), "");
+  EXPECT_EQ(padded("ab", 4), "ab  ");
+  EXPECT_EQ(padded("abcd", 4), "abcd ");
+}
+
 }  // namespace
 }  // namespace echelon

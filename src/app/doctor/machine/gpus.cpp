@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "base/number.h"
 #include "base/process/program.h"
 #include "base/str.h"
 
@@ -29,10 +30,7 @@ constexpr std::array<Slowdown, 4> kGrave{{{0x08, "hardware slowdown"},
 std::vector<std::string> fields_of(const std::string& line) {
   std::vector<std::string> fields;
   std::istringstream rest(line);
-  for (std::string field; std::getline(rest, field, ',');) {
-    const auto first = field.find_first_not_of(' ');
-    fields.push_back(first == field.npos ? "" : field.substr(first));
-  }
+  for (std::string field; std::getline(rest, field, ',');) fields.push_back(trimmed(field));
   return fields;
 }
 

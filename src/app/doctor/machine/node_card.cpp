@@ -1,7 +1,6 @@
 #include "app/doctor/machine/node_card.h"
 
 #include <dlfcn.h>
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 
@@ -13,6 +12,7 @@
 #include "base/error.h"
 #include "base/files/fs.h"
 #include "base/files/new_file.h"
+#include "base/process/cores.h"
 #include "base/str.h"
 #include "comm/mpi/mpi_worker.h"
 
@@ -20,20 +20,6 @@ namespace echelon::app::doctor {
 namespace {
 
 constexpr std::uint64_t kProgramBytes = std::uint64_t{1} << 30;
-
-std::string allowed_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return "";
-  std::vector<std::string> ranges;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(core, &set)) continue;
-    const int first = core;
-    while (core + 1 < CPU_SETSIZE && CPU_ISSET(core + 1, &set)) ++core;
-    ranges.push_back(first == core ? str(first) : str(first, "-", core));
-  }
-  return join(ranges, ",");
-}
 
 /// Identifies the build: two builds of one version may differ.
 std::string program_sum() {
@@ -120,7 +106,7 @@ NodeCard make_card(const Machine& machine, const JobInfo& info) {
                    {"nccl", devices.nccl},
                    {"driver", devices.driver},
                    {"kernel", machine.text("/proc/sys/kernel/osrelease").value_or("unknown")}};
-  card.cores = allowed_cores();
+  card.cores = list_of_cores(bound_cores());
   if (info.local_rank == 0) look_at_node(machine, card);
   return card;
 }

@@ -6,17 +6,12 @@
 #include <cmath>
 #include <sstream>
 
+#include "base/number.h"
 #include "base/process/program.h"
 #include "base/str.h"
 
 namespace echelon::app::doctor {
 namespace {
-
-std::string trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == text.npos) return "";
-  return std::string(text.substr(first, text.find_last_not_of(" \t\r") - first + 1));
-}
 
 /// Length of the name in a word "Name=value"; 0 if the word has another form.
 std::size_t field_name_length(const std::string& word) {
