@@ -1,13 +1,13 @@
 #include "checkpoints_tool/lora/peft_config.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
 #include "base/foreign_json.h"
+#include "base/number.h"
 #include "base/str.h"
 
 namespace echelon::tool {
@@ -17,23 +17,10 @@ constexpr std::int64_t kMostRank = 1 << 16;
 constexpr double kMostAlpha = 1e6;
 
 /// Keys that are read, or that change nothing of what a trained adapter computes.
-constexpr std::array<std::string_view, 17> kAnyValue{"r",
-                                                     "lora_alpha",
-                                                     "use_rslora",
-                                                     "lora_dropout",
-                                                     "target_modules",
-                                                     "modules_to_save",
-                                                     "peft_type",
-                                                     "auto_mapping",
-                                                     "base_model_name_or_path",
-                                                     "inference_mode",
-                                                     "megatron_core",
-                                                     "peft_version",
-                                                     "qalora_group_size",
-                                                     "revision",
-                                                     "runtime_config",
-                                                     "task_type",
-                                                     "init_lora_weights"};
+const std::vector<std::string_view> kAnyValue = words_in(
+    "r lora_alpha use_rslora lora_dropout target_modules modules_to_save peft_type auto_mapping "
+    "base_model_name_or_path inference_mode megatron_core peft_version qalora_group_size revision "
+    "runtime_config task_type init_lora_weights");
 
 /// A value that asks for nothing: null, false, "none", an empty text or list.
 bool asks_for_nothing(const nlohmann::json& value) {

@@ -120,6 +120,16 @@ std::string in_lower_case(std::string_view text) {
   return lower;
 }
 
+std::vector<std::string_view> words_in(std::string_view text) {
+  std::vector<std::string_view> words;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    if (!word.empty()) words.push_back(word);
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+  }
+  return words;
+}
+
 std::string trimmed(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n\v\f";
   text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));

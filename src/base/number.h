@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 /// Numbers and words as people write them: in a recipe or on a command line decimal, finite, one notation.
 namespace echelon {
@@ -19,6 +20,9 @@ namespace echelon {
 
 /// ASCII letters in lower case: units and names are read without regard to case.
 [[nodiscard]] std::string in_lower_case(std::string_view text);
+
+/// Returns the parts of `text` between blanks, none of them empty.
+[[nodiscard]] std::vector<std::string_view> words_in(std::string_view text);
 
 /// Returns `text` without the white space at its ends.
 [[nodiscard]] std::string trimmed(std::string_view text);

@@ -1,3 +1,4 @@
+#include "base/number.h"
 #include "base/options/model_ranges.h"
 #include "base/str.h"
 #include "families/model_family.h"
@@ -25,14 +26,9 @@ double dropout_of(const ModelConfig& config) {
 }
 
 /// Members about the usual head, heads for other tasks, and attention's dropout and order of operations.
-const std::vector<std::string_view> kNeutral{"attn_pdrop",
-                                             "n_ctx",
-                                             "reorder_and_upcast_attn",
-                                             "summary_activation",
-                                             "summary_first_dropout",
-                                             "summary_proj_to_labels",
-                                             "summary_type",
-                                             "summary_use_proj"};
+const std::vector<std::string_view> kNeutral = words_in(
+    "attn_pdrop n_ctx reorder_and_upcast_attn summary_activation summary_first_dropout "
+    "summary_proj_to_labels summary_type summary_use_proj");
 
 }  // namespace
 

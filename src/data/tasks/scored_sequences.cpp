@@ -13,45 +13,27 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-/// The white space of Python's str.rstrip().
-constexpr std::array<std::string_view, 29> kSpaces{" ",
-                                                   "\t",
-                                                   "\n",
-                                                   "\v",
-                                                   "\f",
-                                                   "\r",
-                                                   "\x1C",
-                                                   "\x1D",
-                                                   "\x1E",
-                                                   "\x1F",
-                                                   "\xC2\x85",
-                                                   "\xC2\xA0",
-                                                   "\xE1\x9A\x80",
-                                                   "\xE2\x80\x80",
-                                                   "\xE2\x80\x81",
-                                                   "\xE2\x80\x82",
-                                                   "\xE2\x80\x83",
-                                                   "\xE2\x80\x84",
-                                                   "\xE2\x80\x85",
-                                                   "\xE2\x80\x86",
-                                                   "\xE2\x80\x87",
-                                                   "\xE2\x80\x88",
-                                                   "\xE2\x80\x89",
-                                                   "\xE2\x80\x8A",
-                                                   "\xE2\x80\xA8",
-                                                   "\xE2\x80\xA9",
-                                                   "\xE2\x80\xAF",
-                                                   "\xE2\x81\x9F",
-                                                   "\xE3\x80\x80"};
+/// The white space of Python's str.rstrip(), in characters of 1, 2 and 3 bytes.
+constexpr std::array<std::string_view, 3> kSpaces{
+    " \t\n\v\f\r\x1C\x1D\x1E\x1F", "\xC2\x85\xC2\xA0",
+    "\xE1\x9A\x80\xE2\x80\x80\xE2\x80\x81\xE2\x80\x82\xE2\x80\x83\xE2\x80\x84\xE2\x80\x85\xE2\x80\x86\xE2\x80"
+    "\x87"
+    "\xE2\x80\x88\xE2\x80\x89\xE2\x80\x8A\xE2\x80\xA8\xE2\x80\xA9\xE2\x80\xAF\xE2\x81\x9F\xE3\x80\x80"};
+
+/// Bytes of the white space character that `text` ends with; 0: there is none.
+std::size_t space_at_end(std::string_view text) {
+  for (std::size_t bytes = 1; bytes <= std::min(kSpaces.size(), text.size()); ++bytes) {
+    const std::string_view all = kSpaces[bytes - 1];
+    const std::size_t at = all.find(text.substr(text.size() - bytes));
+    if (at != all.npos && at % bytes == 0) return bytes;
+  }
+  return 0;
+}
 
 /// Length of `text` without the white space at its end.
 std::size_t stripped_size(std::string_view text) {
-  for (;;) {
-    const auto space =
-        std::ranges::find_if(kSpaces, [&](std::string_view one) { return text.ends_with(one); });
-    if (space == kSpaces.end()) return text.size();
-    text.remove_suffix(space->size());
-  }
+  while (const std::size_t bytes = space_at_end(text)) text.remove_suffix(bytes);
+  return text.size();
 }
 
 /// Encodes the texts of one task, and checks what the model would not take.

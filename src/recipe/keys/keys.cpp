@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/number.h"
 #include "base/str.h"
 #include "recipe/check/other_names.h"
 #include "recipe/translate/equivalents.h"
@@ -42,8 +43,10 @@ std::set<Name> all_names(std::string_view section, bool any_section) {
   }
   for (std::size_t trainer = 0; trainer < kWords<Trainer>.size(); ++trainer) {
     for (const Equivalent& other : equivalents_of(static_cast<Trainer>(trainer))) {
-      const std::string_view name = other.theirs.substr(other.theirs.rfind('.') + 1);
-      if (!other.key.empty() && !name.empty() && !own.contains(std::string(name))) add(name, other.key);
+      for (const std::string_view theirs : words_in(other.key.empty() ? "" : other.theirs)) {
+        const std::string_view name = theirs.substr(theirs.rfind('.') + 1);
+        if (!name.empty() && !own.contains(std::string(name))) add(name, other.key);
+      }
     }
   }
   return names;

@@ -29,7 +29,8 @@ enum class Take : std::uint8_t {
 };
 
 struct Equivalent {
-  std::string_view theirs;  ///< path, or its begin if it ends with '.' or '_'
+  /// Their paths, with blanks between them. One that ends with '.' or '_' is the begin of others.
+  std::string_view theirs;
   Take take;
   std::string_view key;   ///< ours
   std::string_view text;  ///< by `take`

@@ -24,17 +24,18 @@ std::string last_part(const std::string& path, char separator) {
 
 /// The value of `word` in "theirs=ours theirs=ours".
 std::optional<std::string> value_in(std::string_view words, const std::string& word) {
-  std::istringstream in{std::string(words)};
-  for (std::string pair; in >> pair;) {
+  for (const std::string_view pair : words_in(words)) {
     const std::size_t equals = pair.find('=');
-    if (pair.substr(0, equals) == word) return pair.substr(equals + 1);
+    if (pair.substr(0, equals) == word) return std::string(pair.substr(equals + 1));
   }
   return std::nullopt;
 }
 
 bool fits(const Equivalent& rule, const std::string& path) {
-  const bool begin = rule.theirs.ends_with('.') || rule.theirs.ends_with('_');
-  return begin && path != rule.theirs ? path.starts_with(rule.theirs) : path == rule.theirs;
+  return std::ranges::any_of(words_in(rule.theirs), [&](std::string_view theirs) {
+    const bool begin = theirs.ends_with('.') || theirs.ends_with('_');
+    return begin ? path.starts_with(theirs) : path == theirs;
+  });
 }
 
 class Translator {

@@ -94,9 +94,7 @@ const nlohmann::json& member_of(const nlohmann::json& object, const char* name) 
 }
 
 std::optional<double> number_in(const nlohmann::json& object, const char* name) {
-  const nlohmann::json& value = member_of(object, name);
-  if (!value.is_number() || !std::isfinite(value.get<double>())) return std::nullopt;
-  return value.get<double>();
+  return number_at(member_of(object, name), "");
 }
 
 std::string text_in(const nlohmann::json& object, const char* name) {
@@ -104,11 +102,12 @@ std::string text_in(const nlohmann::json& object, const char* name) {
   return value.is_string() ? value.get<std::string>() : "";
 }
 
-std::optional<double> number_at(const nlohmann::json& object, std::initializer_list<const char*> path) {
-  const nlohmann::json* at = &object;
-  for (const char* name : path) at = &member_of(*at, name);
-  if (!at->is_number() || !std::isfinite(at->get<double>())) return std::nullopt;
-  return at->get<double>();
+std::optional<double> number_at(const nlohmann::json& object, const char* pointer) {
+  const nlohmann::json::json_pointer place(pointer);
+  if (!object.contains(place)) return std::nullopt;
+  const nlohmann::json& value = object.at(place);
+  if (!value.is_number() || !std::isfinite(value.get<double>())) return std::nullopt;
+  return value.get<double>();
 }
 
 }  // namespace echelon::report

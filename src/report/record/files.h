@@ -36,9 +36,8 @@ struct HeadAndTail {
 [[nodiscard]] std::string text_in(const nlohmann::json& object, const char* name);
 /// The member, or null.
 [[nodiscard]] const nlohmann::json& member_of(const nlohmann::json& object, const char* name);
-/// A number at a path: {"memory", "peak_bytes"}.
-[[nodiscard]] std::optional<double> number_at(const nlohmann::json& object,
-                                              std::initializer_list<const char*> path);
+/// A number at a JSON pointer: "/memory/peak_bytes".
+[[nodiscard]] std::optional<double> number_at(const nlohmann::json& object, const char* pointer);
 
 /// Calls `take` for each line.
 template <class Take>

@@ -95,33 +95,27 @@ void read_checkpoints(RunRecord& run) {
   std::ranges::stable_sort(run.checkpoints, {}, &Checkpoint::step);
 }
 
+/// A number of forecast.json, and its places in the two halves of the file.
 struct Compared {
   const char* name;
   const char* group;
   bool bytes;
-  std::initializer_list<const char*> predicted;
-  std::initializer_list<const char*> measured;
+  const char* predicted;
+  const char* measured;
 };
+constexpr std::array kCompared{
+    Compared{"all tensors at most", "memory", true, "/memory/tensor_peak_bytes", "/memory/tensor_peak_bytes"},
+    Compared{"process at most", "memory", true, "/memory/peak_bytes", "/memory/process_peak_bytes"},
+    Compared{"sent by a rank in a step", "traffic", true, "/traffic/sent_bytes", "/sent_bytes"},
+    Compared{"step", "time", false, "/step_time_s", "/step_time_s"},
+    Compared{"a save", "checkpoint", false, "/checkpoint/seconds", "/checkpoint/seconds"},
+    Compared{"of it, training waits", "checkpoint", false, "/checkpoint/stall_s", "/checkpoint/stall_s"}};
 
 void read_forecast(RunRecord& run) {
   const nlohmann::json read = read_json_if_there(run.folder / "forecast.json", kMostLedger, run.missing);
   const nlohmann::json& predicted = member_of(read, "predicted");
   const nlohmann::json& measured = member_of(read, "measured");
-  for (const Compared& row : std::initializer_list<Compared>{
-           {"all tensors at most",
-            "memory",
-            true,
-            {"memory", "tensor_peak_bytes"},
-            {"memory", "tensor_peak_bytes"}},
-           {"process at most", "memory", true, {"memory", "peak_bytes"}, {"memory", "process_peak_bytes"}},
-           {"sent by a rank in a step", "traffic", true, {"traffic", "sent_bytes"}, {"sent_bytes"}},
-           {"step", "time", false, {"step_time_s"}, {"step_time_s"}},
-           {"a save", "checkpoint", false, {"checkpoint", "seconds"}, {"checkpoint", "seconds"}},
-           {"of it, training waits",
-            "checkpoint",
-            false,
-            {"checkpoint", "stall_s"},
-            {"checkpoint", "stall_s"}}}) {
+  for (const Compared& row : kCompared) {
     Prediction one{.name = row.name,
                    .group = row.group,
                    .bytes = row.bytes,

@@ -4,23 +4,14 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/str.h"
 
 namespace echelon::data::jinja {
 namespace {
 
-std::vector<std::string_view> words_of(std::string_view list) {
-  std::vector<std::string_view> words;
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find(' '), list.size());
-    words.push_back(list.substr(0, end));
-    list.remove_prefix(std::min(end + 1, list.size()));
-  }
-  return words;
-}
-
 Bound bind(const Builtin& builtin, const Arguments& given) {
-  const std::vector<std::string_view> names = words_of(builtin.parameters);
+  const std::vector<std::string_view> names = words_in(builtin.parameters);
   Bound bound(names.size());
   const auto fail = [&](const std::string& text) {
     throw Error(Code::kData, str("'", builtin.name, "' ", text));

@@ -74,6 +74,7 @@ TEST(Number, IsWrittenWithDigitsBehindThePoint) {
 }
 
 TEST(Words, LoseBlanksAtTheirEndsAndFillAColumn) {
+  EXPECT_EQ(words_in(" a bc  d "), (std::vector<std::string_view>{"a", "bc", "d"}));
   EXPECT_EQ(trimmed("\t a b \r\n"), "a b");
   EXPECT_EQ(trimmed(" \n"), "");
   EXPECT_EQ(padded("ab", 4), "ab  ");
