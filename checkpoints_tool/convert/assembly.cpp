@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/checksum/crc32c.h"
+#include "base/mutex.h"
 #include "base/str.h"
 #include "checkpoint/folder/bulk_memory.h"
 #include "checkpoints_tool/convert/direct_file.h"
@@ -80,7 +81,10 @@ class Assembly {
   /// Produces windows and tiles from the next one up to number `end`.
   void run_until(std::size_t end, int workers, Progress& progress) {
     if (next_ >= end) return;
-    ended_ = 0;
+    {
+      const Lock lock(ending_);
+      ended_ = 0;
+    }
     std::vector<std::thread> threads;
     try {
       for (int i = 0; i < workers; ++i) threads.emplace_back([this, end] { work(end); });
@@ -91,6 +95,7 @@ class Assembly {
       throw;
     }
     for (std::thread& thread : threads) thread.join();
+    const Lock lock(ending_);
     if (failure_) std::rethrow_exception(failure_);
     next_ = end;  // each worker has taken a number behind it
   }
@@ -98,8 +103,9 @@ class Assembly {
   /// Waits until all workers have ended.
   void watch(int workers, Progress& progress) {
     const std::uint64_t total = planned_bytes(plan_);
-    std::unique_lock lock(ending_);
-    while (!ended_signal_.wait_for(lock, kLook, [&] { return ended_ == workers; })) {
+    Lock lock(ending_);
+    while (
+        !ended_signal_.wait_for(lock, kLook, [&]() ECHELON_REQUIRES(ending_) { return ended_ == workers; })) {
       progress.show(done_, total);
     }
   }
@@ -113,12 +119,12 @@ class Assembly {
                                      : make_tile(i, filler, buffer.bytes());
       }
     } catch (...) {
-      const std::lock_guard lock(ending_);
+      const Lock lock(ending_);
       // An exception must not leave a thread. The first one counts: those after it may be its consequences.
       if (!failure_) failure_ = std::current_exception();
       stop_ = true;
     }
-    const std::lock_guard lock(ending_);
+    const Lock lock(ending_);
     ++ended_;
     ended_signal_.notify_all();
   }
@@ -189,10 +195,10 @@ class Assembly {
   std::atomic<std::size_t> next_ = 0;  ///< window, or behind them tile
   std::atomic<std::uint64_t> done_ = 0;
   std::atomic<bool> stop_ = false;
-  std::mutex ending_;  ///< guards what follows
+  Mutex ending_;
   std::condition_variable ended_signal_;
-  int ended_ = 0;
-  std::exception_ptr failure_;
+  int ended_ ECHELON_GUARDED_BY(ending_) = 0;
+  std::exception_ptr failure_ ECHELON_GUARDED_BY(ending_);
 };
 
 void Assembly::prove_checksums() const {

@@ -9,6 +9,7 @@
 #include "base/checksum/crc32c.h"
 #include "base/files/disk.h"
 #include "base/files/own_file.h"
+#include "base/mutex.h"
 #include "base/str.h"
 #include "checkpoint/format/bytes.h"
 
@@ -103,7 +104,7 @@ Journal::Journal(fs::Path path, const std::string& identity)
 
 void Journal::append(const WindowRecord& record) {
   const std::vector<std::byte> bytes = encode_record(record);
-  const std::lock_guard lock(appending_);
+  const Lock lock(appending_);
   fs::write_at(fd_, end_, bytes, Code::kCheckpoint, path_);
   end_ += bytes.size();
 }

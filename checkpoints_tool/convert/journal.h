@@ -1,10 +1,10 @@
 #pragma once
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 
 #include "base/files/fs.h"
+#include "base/mutex.h"
 #include "checkpoints_tool/convert/window_filler.h"
 
 namespace echelon::tool {
@@ -28,7 +28,7 @@ class Journal {
   fs::Fd fd_;
   std::uint64_t end_ = 0;
   std::unordered_map<std::uint64_t, WindowRecord> earlier_;
-  std::mutex appending_;
+  Mutex appending_;
 };
 
 }  // namespace echelon::tool

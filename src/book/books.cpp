@@ -126,7 +126,7 @@ void Books::add(Event event) {
 
 void Books::work(std::string_view name, forecast::Cost cost, DType type, double flops, double bytes,
                  bool on_host, std::int64_t head_size) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (!open_) return;
   look_where();
   const Circumstances& now = here();

@@ -4,10 +4,10 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
+#include "base/mutex.h"
 #include "comm/activity.h"
 #include "forecast/trace.h"
 
@@ -63,7 +63,7 @@ class Books {
   void add(forecast::Event event);
   void look_where();
 
-  std::mutex mutex_;  ///< works of several threads
+  Mutex mutex_;  ///< works of several threads
   bool open_ = false;
   forecast::Trace trace_;
   std::vector<forecast::Group> groups_;

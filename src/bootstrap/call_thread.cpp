@@ -2,32 +2,32 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "base/str.h"
 
 namespace echelon {
 
 /// The thread may outlive the object.
 struct CallThread::Shared {
-  std::mutex mutex;
+  Mutex mutex;
   std::condition_variable changed;
-  std::function<int()> next;  ///< the call to make
-  bool busy = false;          ///< with a call
-  std::optional<int> result;
-  bool over = false;
+  std::function<int()> next ECHELON_GUARDED_BY(mutex);  ///< the call to make
+  bool busy ECHELON_GUARDED_BY(mutex) = false;          ///< with a call
+  std::optional<int> result ECHELON_GUARDED_BY(mutex);
+  bool over ECHELON_GUARDED_BY(mutex) = false;
 
   void serve();
 };
 
 void CallThread::Shared::serve() {
-  std::unique_lock lock(mutex);
+  Lock lock(mutex);
   for (;;) {
-    changed.wait(lock, [this] { return over || next; });
+    changed.wait(lock, [this]() ECHELON_REQUIRES(mutex) { return over || next; });
     if (over) return;
     auto call = std::exchange(next, nullptr);
     lock.unlock();
@@ -50,20 +50,21 @@ CallThread::CallThread() : shared_(std::make_shared<Shared>()) {
 }
 
 CallThread::~CallThread() {
-  const std::lock_guard lock(shared_->mutex);
+  const Lock lock(shared_->mutex);
   shared_->over = true;
   shared_->changed.notify_all();
 }
 
 std::optional<int> CallThread::call_within(double seconds, std::function<int()> call) {
-  std::unique_lock lock(shared_->mutex);
+  Lock lock(shared_->mutex);
   if (shared_->busy) return std::nullopt;  // an earlier call still hangs
   shared_->busy = true;
   shared_->result.reset();
   shared_->next = std::move(call);
   shared_->changed.notify_all();
   shared_->changed.wait_for(lock, std::chrono::duration<double>(seconds),
-                            [this] { return shared_->result.has_value(); });
+                            [this]()
+                                ECHELON_REQUIRES(shared_->mutex) { return shared_->result.has_value(); });
   return shared_->result;
 }
 

@@ -3,11 +3,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
-#include <mutex>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "base/str.h"
 #include "bootstrap/call_thread.h"
 #include "bootstrap/pmix_library.h"
@@ -54,19 +54,20 @@ struct Answer {
   std::string key;
   std::vector<pmix_info_t> options;
 
-  std::mutex mutex;
+  Mutex mutex;
   std::condition_variable arrived;
-  std::optional<pmix_status_t> status;
-  std::optional<Blob> bytes;
+  std::optional<pmix_status_t> status ECHELON_GUARDED_BY(mutex);
+  std::optional<Blob> bytes;  ///< complete once there is a status
 
   void set(pmix_status_t value) {
-    const std::lock_guard lock(mutex);
+    const Lock lock(mutex);
     status = value;
     arrived.notify_all();
   }
   std::optional<pmix_status_t> wait(double seconds) {
-    std::unique_lock lock(mutex);
-    arrived.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return status.has_value(); });
+    Lock lock(mutex);
+    arrived.wait_for(lock, std::chrono::duration<double>(seconds),
+                     [this]() ECHELON_REQUIRES(mutex) { return status.has_value(); });
     return status;
   }
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/mutex.h"
 #include "base/steady_time.h"
 #include "base/str.h"
 
@@ -43,18 +44,18 @@ std::string_view name_of(Doing doing) {
 }  // namespace
 
 void Activity::begin_step(std::int64_t step) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   now_.step = step;
 }
 
 void Activity::end_step(double work_s) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   ++now_.steps;
   now_.work_s += work_s;
 }
 
 void Activity::enter(Doing doing, std::string_view unit) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   now_.doing = doing;
   const std::size_t length = std::min(unit.size(), sizeof(now_.unit) - 1);
   std::memcpy(now_.unit, unit.data(), length);
@@ -63,20 +64,20 @@ void Activity::enter(Doing doing, std::string_view unit) {
 }
 
 void Activity::issued(const Operation& operation) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (now_.issued == now_.done) under_way_since_ = Clock::now();
   now_.newest = operation;
   ++now_.issued;
 }
 
 void Activity::done() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   ++now_.done;
   under_way_since_ = Clock::now();  // the next one starts now: operations run one after the other
 }
 
 Activity::Now Activity::now() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   Now now = now_;
   now.for_s = seconds_since(entered_);
   now.under_way_s = now.issued > now.done ? seconds_since(under_way_since_) : 0;
@@ -84,7 +85,7 @@ Activity::Now Activity::now() const {
 }
 
 void Activity::record(std::shared_ptr<SpanLog> log) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   spans_.store(log.get(), std::memory_order_release);
   if (log) logs_.push_back(std::move(log));
 }

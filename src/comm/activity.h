@@ -3,11 +3,11 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/steady_time.h"
 #include "comm/operation.h"
 #include "comm/span_log.h"
@@ -65,11 +65,11 @@ class Activity {
 
  private:
   using Clock = std::chrono::steady_clock;
-  mutable std::mutex mutex_;
-  Now now_;
-  Clock::time_point entered_ = Clock::now();
-  Clock::time_point under_way_since_{};  ///< of the oldest operation under way
-  std::vector<std::shared_ptr<SpanLog>> logs_;
+  mutable Mutex mutex_;
+  Now now_ ECHELON_GUARDED_BY(mutex_);
+  Clock::time_point entered_ ECHELON_GUARDED_BY(mutex_) = Clock::now();
+  Clock::time_point under_way_since_ ECHELON_GUARDED_BY(mutex_){};  ///< of the oldest operation under way
+  std::vector<std::shared_ptr<SpanLog>> logs_ ECHELON_GUARDED_BY(mutex_);
   std::atomic<SpanLog*> spans_{nullptr};
 };
 

@@ -1,7 +1,8 @@
 #pragma once
 #include <map>
-#include <mutex>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace echelon {
 
@@ -10,18 +11,18 @@ namespace echelon {
 class Awaited {
  public:
   void add(int world_rank, double seconds) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     seconds_[world_rank] += seconds;
   }
   /// Seconds by world rank since the last call.
   [[nodiscard]] std::map<int, double> take() {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return std::exchange(seconds_, {});
   }
 
  private:
-  std::mutex mutex_;
-  std::map<int, double> seconds_;
+  Mutex mutex_;
+  std::map<int, double> seconds_ ECHELON_GUARDED_BY(mutex_);
 };
 
 }  // namespace echelon

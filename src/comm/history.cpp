@@ -9,14 +9,14 @@ namespace echelon {
 
 void History::issued(const Operation& operation) {
   if (activity_) activity_->issued(operation);
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   ring_[operation.sequence % kLength] = {.operation = operation, .issued = Clock::now()};
   count_ = operation.sequence + 1;
 }
 
 void History::done(std::uint64_t sequence) {
   if (activity_) activity_->done();
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   Entry& entry = ring_[sequence % kLength];
   if (entry.operation.sequence != sequence) return;  // already overwritten by a newer one
   entry.done = Clock::now();
@@ -24,7 +24,7 @@ void History::done(std::uint64_t sequence) {
 }
 
 std::vector<std::string> History::recent() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto seconds = [this](Clock::time_point time) {
     return fixed(std::chrono::duration<double>(time - start_).count(), 3) + " s";
   };

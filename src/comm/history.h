@@ -3,10 +3,10 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "comm/activity.h"
 #include "comm/operation.h"
 
@@ -40,9 +40,10 @@ class History {
 
   const std::shared_ptr<Activity> activity_;
   const Clock::time_point start_ = Clock::now();
-  mutable std::mutex mutex_;
-  std::array<Entry, kLength> ring_;
-  std::uint64_t count_ = 0;  ///< operations ever issued; operation n lies in ring_[n % kLength]
+  mutable Mutex mutex_;
+  std::array<Entry, kLength> ring_ ECHELON_GUARDED_BY(mutex_);
+  std::uint64_t count_ ECHELON_GUARDED_BY(mutex_) =
+      0;  ///< operations ever issued; operation n lies in ring_[n % kLength]
 };
 
 }  // namespace echelon

@@ -1,9 +1,9 @@
 #pragma once
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "base/error.h"
+#include "base/mutex.h"
 
 namespace echelon {
 
@@ -11,11 +11,11 @@ namespace echelon {
 class PeerFailure {
  public:
   void set(const std::string& text) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (!text_) text_ = text;
   }
   [[nodiscard]] std::optional<std::string> text() const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return text_;
   }
   /// Throws it as Error(kPeer), if there is one.
@@ -24,8 +24,8 @@ class PeerFailure {
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::optional<std::string> text_;
+  mutable Mutex mutex_;
+  std::optional<std::string> text_ ECHELON_GUARDED_BY(mutex_);
 };
 
 }  // namespace echelon

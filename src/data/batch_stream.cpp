@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/steady_time.h"
 
 namespace echelon {
@@ -15,7 +16,7 @@ BatchStream::BatchStream(const Loader& loader, const BatchPlan& plan, std::int64
 
 BatchStream::~BatchStream() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     closed_ = true;
   }
   changed_.notify_all();
@@ -27,11 +28,11 @@ SampleBatch BatchStream::read(std::int64_t number) const {
 }
 
 void BatchStream::serve() {
+  Lock lock(mutex_);
   const auto capacity = static_cast<std::int64_t>(places_.size());
-  std::unique_lock lock(mutex_);
   for (;;) {
     // Then the place of the next number is free: the batch that had it is taken.
-    changed_.wait(lock, [&] { return closed_ || begun_ < taken_ + capacity; });
+    changed_.wait(lock, [&]() ECHELON_REQUIRES(mutex_) { return closed_ || begun_ < taken_ + capacity; });
     if (closed_) return;
     const std::int64_t number = begun_++;
     lock.unlock();
@@ -50,8 +51,8 @@ void BatchStream::serve() {
 }
 
 SampleBatch BatchStream::take() {
+  Lock lock(mutex_);
   if (workers_.empty()) return read(taken_++);
-  std::unique_lock lock(mutex_);
   Place& place = places_[static_cast<std::size_t>(taken_) % places_.size()];
   changed_.wait(lock, [&] { return place.filled(); });
   Place full = std::exchange(place, {});

@@ -2,11 +2,11 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "data/loader.h"
 
 namespace echelon {
@@ -48,12 +48,12 @@ class BatchStream {
   const Loader& loader_;
   BatchPlan plan_;
   double waited_s_ = 0;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Place> places_;  ///< batch k in place k % size
-  std::int64_t taken_ = 0;     ///< batches given out
-  std::int64_t begun_ = 0;     ///< batches that a worker reads or has read
-  bool closed_ = false;
+  std::vector<Place> places_ ECHELON_GUARDED_BY(mutex_);  ///< batch k in place k % size
+  std::int64_t taken_ ECHELON_GUARDED_BY(mutex_) = 0;     ///< batches given out
+  std::int64_t begun_ ECHELON_GUARDED_BY(mutex_) = 0;     ///< batches that a worker reads or has read
+  bool closed_ ECHELON_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> workers_;
 };
 

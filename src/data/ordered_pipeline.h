@@ -4,11 +4,12 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace echelon::data {
 
@@ -34,7 +35,7 @@ class OrderedPipeline {
 
   ~OrderedPipeline() {
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       queue_.clear();
       closed_ = true;
     }
@@ -78,7 +79,7 @@ class OrderedPipeline {
   std::shared_ptr<Result> submit(In input) {
     auto result = std::make_shared<Result>();
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       queue_.push_back({std::move(input), result});
     }
     changed_.notify_one();
@@ -86,7 +87,7 @@ class OrderedPipeline {
   }
 
   Out take(Result& result) {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     done_.wait(lock, [&] { return result.value || result.failure; });
     if (result.failure) std::rethrow_exception(std::exchange(result.failure, nullptr));
     return std::move(*result.value);
@@ -94,8 +95,8 @@ class OrderedPipeline {
 
   void serve(const Work& work) {
     for (;;) {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return closed_ || !queue_.empty(); });
+      Lock lock(mutex_);
+      changed_.wait(lock, [this]() ECHELON_REQUIRES(mutex_) { return closed_ || !queue_.empty(); });
       if (queue_.empty()) return;
       Job job = std::move(queue_.front());
       queue_.pop_front();
@@ -116,11 +117,11 @@ class OrderedPipeline {
   }
 
   std::size_t most_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;  ///< for the workers
   std::condition_variable done_;     ///< for the caller of run()
-  std::deque<Job> queue_;
-  bool closed_ = false;
+  std::deque<Job> queue_ ECHELON_GUARDED_BY(mutex_);
+  bool closed_ ECHELON_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> workers_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <condition_variable>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -10,6 +9,7 @@
 #include "base/files/fs.h"
 #include "base/files/new_file.h"
 #include "base/foreign_text.h"
+#include "base/mutex.h"
 #include "base/utc_time.h"
 
 namespace echelon {
@@ -35,15 +35,15 @@ std::string text_of(const std::vector<NodeState>& nodes) {
 
 struct NodesFile::Book {
   std::filesystem::path file;
-  std::mutex mutex;
+  Mutex mutex;
   std::condition_variable changed;
-  std::string text;  // to be written; empty: nothing is
-  bool over = false;
+  std::string text ECHELON_GUARDED_BY(mutex);  // to be written; empty: nothing is
+  bool over ECHELON_GUARDED_BY(mutex) = false;
 
   void write_until_over() {
-    std::unique_lock lock(mutex);
+    Lock lock(mutex);
     while (true) {
-      changed.wait(lock, [this] { return over || !text.empty(); });
+      changed.wait(lock, [this]() ECHELON_REQUIRES(mutex) { return over || !text.empty(); });
       if (over) return;
       const std::string now = std::exchange(text, "");
       lock.unlock();
@@ -63,14 +63,14 @@ NodesFile::NodesFile(std::filesystem::path file) : book_(std::make_shared<Book>(
 }
 
 NodesFile::~NodesFile() {
-  const std::lock_guard lock(book_->mutex);
+  const Lock lock(book_->mutex);
   book_->over = true;
   book_->changed.notify_all();
 }
 
 void NodesFile::show(const std::vector<NodeState>& nodes) {
   const std::string text = text_of(nodes);
-  const std::lock_guard lock(book_->mutex);
+  const Lock lock(book_->mutex);
   book_->text = text;
   book_->changed.notify_all();
 }

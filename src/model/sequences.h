@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace echelon {
 
@@ -63,8 +64,8 @@ class SequenceLayout {
   std::vector<std::int64_t> begins_;
   std::int64_t tokens_ = 0;
   std::int64_t longest_ = 0;
-  mutable std::mutex mutex_;  ///< autograd calls from other threads
-  mutable Kept kept_;
+  mutable Mutex mutex_;  ///< autograd calls from other threads
+  mutable Kept kept_ ECHELON_GUARDED_BY(mutex_);
 };
 
 using Sequences = std::shared_ptr<const SequenceLayout>;

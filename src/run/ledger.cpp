@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <sstream>
 #include <thread>
 
@@ -15,6 +14,7 @@
 #include "base/files/new_file.h"
 #include "base/files/own_file.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/process/process.h"
 #include "base/steady_time.h"
 #include "base/str.h"
@@ -133,31 +133,32 @@ struct Ledger::Book {
   std::filesystem::path file;
   std::function<double()> now_s;
 
-  mutable std::mutex mutex;
+  mutable Mutex mutex;
   std::condition_variable asked;
   std::condition_variable written;
-  Goodput goodput;  // the last start is this one
-  Spent spent = Spent::kStart;
-  double since_s = 0;
-  std::deque<Interval> recent;
-  std::map<std::int64_t, double> saving;  // step -> seconds of training until then
-  std::string unreadable;                 // why the file was not continued
-  bool begun = false;                     // the file is written
-  bool still = false;                     // until the end
-  bool over = false;
-  bool kept = false;  // the file holds the end
+  Goodput goodput ECHELON_GUARDED_BY(mutex);  // the last start is this one
+  Spent spent ECHELON_GUARDED_BY(mutex) = Spent::kStart;
+  double since_s ECHELON_GUARDED_BY(mutex) = 0;
+  std::deque<Interval> recent ECHELON_GUARDED_BY(mutex);
+  std::map<std::int64_t, double> saving ECHELON_GUARDED_BY(mutex);  // step -> seconds of training until then
+  std::string unreadable;                                           // why the file was not continued
+  bool begun ECHELON_GUARDED_BY(mutex) = false;                     // the file is written
+  bool still ECHELON_GUARDED_BY(mutex) = false;                     // until the end
+  bool over ECHELON_GUARDED_BY(mutex) = false;
+  bool kept ECHELON_GUARDED_BY(mutex) = false;  // the file holds the end
 
   std::string restarts;  // what logs/restarts.jsonl holds
 
-  RunStart& mine() { return goodput.starts.back(); }
+  RunStart& mine() ECHELON_REQUIRES(mutex) { return goodput.starts.back(); }
   /// The use that time counts as: steps that earlier starts trained count as redone.
-  Spent counted() {
+  Spent counted() ECHELON_REQUIRES(mutex) {
     const bool again = mine().in_place && mine().last_step < mine().in_place->redo_until;
     return again && spent == Spent::kTrain ? Spent::kRedo : spent;
   }
-  void write(bool last, std::unique_lock<std::mutex>& lock);
-  /// Until now; the mutex is held.
-  void settle() {
+  /// Both files. Only one thread calls it.
+  void write(const std::string& text, const std::string& new_restarts, bool last);
+  /// Until now.
+  void settle() ECHELON_REQUIRES(mutex) {
     if (over) return;
     const double now = std::max(now_s(), since_s);
     mine()[counted()] += now - since_s;
@@ -172,25 +173,24 @@ struct Ledger::Book {
   void write_until_over();
 };
 
-/// Both files as they are now. The mutex, which is held, is released meanwhile.
-void Ledger::Book::write(bool last, std::unique_lock<std::mutex>& lock) {
-  const std::string text = goodput.to_json();
-  const std::string new_restarts = goodput.restarts();
-  lock.unlock();
+void Ledger::Book::write(const std::string& text, const std::string& new_restarts, bool last) {
   replace(file, text, last);
   if (new_restarts == restarts) return;
   replace(file.parent_path() / "logs/restarts.jsonl", new_restarts, last);
-  restarts = new_restarts;  // only this thread uses it
+  restarts = new_restarts;
 }
 
 void Ledger::Book::write_until_over() {
   bool warned = false;
-  std::unique_lock lock(mutex);
+  Lock lock(mutex);
   while (!kept) {
     settle();
     const bool last = over;
+    const std::string text = goodput.to_json();
+    const std::string new_restarts = goodput.restarts();
+    lock.unlock();
     try {
-      write(last, lock);
+      write(text, new_restarts, last);
     } catch (const Error& e) {
       if (!warned) log::warn(str("the account of this run's time is not kept: ", e.what()));
       warned = true;
@@ -198,7 +198,9 @@ void Ledger::Book::write_until_over() {
     lock.lock();
     kept = last;
     const double pause = std::clamp(kShare * (since_s - mine().began_s), kOftenest_s, kRarest_s);
-    if (!kept) asked.wait_for(lock, std::chrono::duration<double>(pause), [&] { return over; });
+    if (!kept)
+      asked.wait_for(lock, std::chrono::duration<double>(pause),
+                     [&]() ECHELON_REQUIRES(mutex) { return over; });
   }
   written.notify_all();
 }
@@ -263,7 +265,7 @@ Ledger::Ledger(std::filesystem::path file, Start start, std::function<double()> 
 
 void Ledger::begin() {
   {
-    const std::lock_guard lock(book_->mutex);
+    const Lock lock(book_->mutex);
     if (book_->file.empty() || std::exchange(book_->begun, true)) return;
   }
   if (!book_->unreadable.empty()) set_aside(book_->file, book_->unreadable);
@@ -272,7 +274,7 @@ void Ledger::begin() {
 }
 
 bool Ledger::has_begun() const {
-  const std::lock_guard lock(book_->mutex);
+  const Lock lock(book_->mutex);
   return book_->begun;
 }
 
@@ -281,7 +283,7 @@ Ledger::~Ledger() {
 }
 
 Spent Ledger::enter(Spent spent) {
-  const std::lock_guard lock(book_->mutex);
+  const Lock lock(book_->mutex);
   book_->settle();
   // Loading ends with the first step, and does not come back after the last one.
   const Spent before = book_->spent == Spent::kLoad ? Spent::kStart : book_->spent;
@@ -290,7 +292,7 @@ Spent Ledger::enter(Spent spent) {
 }
 
 void Ledger::resumed(std::int64_t step) {
-  const std::lock_guard lock(book_->mutex);
+  const Lock lock(book_->mutex);
   RunStart& mine = book_->mine();
   // What a restart in place does again counts where it is done.
   if (!mine.in_place) {
@@ -300,18 +302,18 @@ void Ledger::resumed(std::int64_t step) {
 }
 
 void Ledger::trained(std::int64_t step) {
-  const std::lock_guard lock(book_->mutex);
+  const Lock lock(book_->mutex);
   book_->settle();
   book_->mine().last_step = step;
 }
 
 void Ledger::took(const Durations& durations) {
-  const std::lock_guard lock(book_->mutex);
+  const Lock lock(book_->mutex);
   book_->mine().took = durations;
 }
 
 void Ledger::saving(std::int64_t step) {
-  const std::lock_guard lock(book_->mutex);
+  const Lock lock(book_->mutex);
   book_->settle();
   // Saves are committed in the background while training goes on, so the time is noted now and counted when
   // the commit is known.
@@ -319,7 +321,7 @@ void Ledger::saving(std::int64_t step) {
 }
 
 void Ledger::saved(std::int64_t step) {
-  const std::lock_guard lock(book_->mutex);
+  const Lock lock(book_->mutex);
   const auto found = book_->saving.find(step);
   if (found == book_->saving.end()) return;
   book_->mine().saved_step = step;
@@ -328,7 +330,7 @@ void Ledger::saved(std::int64_t step) {
 }
 
 void Ledger::stood_still_since(double time_s) {
-  const std::lock_guard lock(book_->mutex);
+  const Lock lock(book_->mutex);
   if (book_->over || book_->still) return;
   book_->settle();
   RunStart& mine = book_->mine();
@@ -344,18 +346,19 @@ void Ledger::stood_still_since(double time_s) {
 }
 
 void Ledger::end(StartEnd how) {
-  std::unique_lock lock(book_->mutex);
+  Lock lock(book_->mutex);
   if (!book_->over) {
     book_->settle();
     book_->mine().end = how;
     book_->over = true;
     book_->asked.notify_all();
   }
-  if (book_->begun) book_->written.wait_for(lock, kPatience, [&] { return book_->kept; });
+  if (book_->begun)
+    book_->written.wait_for(lock, kPatience, [&]() ECHELON_REQUIRES(book_->mutex) { return book_->kept; });
 }
 
 Durations Ledger::earlier() const {
-  const std::lock_guard lock(book_->mutex);
+  const Lock lock(book_->mutex);
   const std::vector<RunStart>& starts = book_->goodput.starts;
   Durations known;
   for (auto start = std::next(starts.rbegin()); start != starts.rend(); ++start) {
@@ -369,19 +372,19 @@ Durations Ledger::earlier() const {
 }
 
 bool Ledger::has_earlier_starts() const {
-  const std::lock_guard lock(book_->mutex);
+  const Lock lock(book_->mutex);
   return book_->goodput.starts.size() > 1;
 }
 
 std::optional<StartEnd> Ledger::last_end() const {
-  const std::lock_guard lock(book_->mutex);
+  const Lock lock(book_->mutex);
   const std::vector<RunStart>& starts = book_->goodput.starts;
   if (starts.size() < 2) return std::nullopt;
   return starts[starts.size() - 2].end;
 }
 
 std::string Ledger::summary() const {
-  const std::lock_guard lock(book_->mutex);
+  const Lock lock(book_->mutex);
   book_->settle();
   return book_->goodput.summary();
 }

@@ -50,8 +50,8 @@ class Tidy:
         self.program, self.root, self.flags = program, root, flags
 
     def errors(self, path, options, flags):
-        result = subprocess.run([self.program, "--quiet", *options, str(path), "--", *self.flags, "-Wno-unknown-warning-option", *flags],
-                                capture_output=True, text=True)
+        result = subprocess.run([self.program, "--quiet", *options, str(path), "--", *self.flags,
+                                 "-Wno-unknown-warning-option", "-Wthread-safety", *flags], capture_output=True, text=True)
         lines = [line.replace(f"{self.root}/", "") for line in result.stdout.splitlines() if ": error:" in line]
         if result.returncode and not lines:
             lines = [f"{path}:1: clang-tidy failed: {result.stderr.strip()}"]

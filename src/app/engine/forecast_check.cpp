@@ -11,6 +11,7 @@
 #include "base/files/new_file.h"
 #include "base/foreign_json.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/number.h"
 #include "base/process/program.h"
 #include "base/str.h"
@@ -65,7 +66,7 @@ ForecastCheck::ForecastCheck(const TrainOptions& train, const JobInfo& info, con
 
 void ForecastCheck::measured(const MeasuredStep& step) {
   if (gpu_ && device_.empty()) return;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   try {
     measured_.update(to_json(step, !gpu_));
     if (subject_.is_null()) begin();
@@ -77,7 +78,7 @@ void ForecastCheck::measured(const MeasuredStep& step) {
 }
 
 void ForecastCheck::saved(const Checkpointer::Saved& saved) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (measured_.is_null() || measured_.contains("checkpoint")) return;
   try {
     measured_["checkpoint"] = {{"step", saved.step},
@@ -111,12 +112,12 @@ void ForecastCheck::make(const std::stop_token& stop) {
   constexpr std::chrono::seconds kUndisturbed(10);
   try {
     {
-      std::unique_lock lock(mutex_);
+      Lock lock(mutex_);
       if (stopped_.wait_for(lock, stop, kUndisturbed, [] { return false; }) || stop.stop_requested()) return;
     }
     nlohmann::json plan = planned(stop);
     if (stop.stop_requested()) return;
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     predicted_ = std::move(plan);
     compare_steps();
     if (measured_.contains("checkpoint")) compare_saves();

@@ -2,13 +2,13 @@
 #include <condition_variable>
 #include <filesystem>
 #include <functional>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <stop_token>
 #include <string>
 #include <thread>
 
 #include "app/engine/accelerator.h"
+#include "base/mutex.h"
 #include "forecast/rehearsed.h"
 #include "train/loop_parts.h"
 #include "train/options.h"
@@ -37,24 +37,24 @@ class ForecastCheck {
  private:
   void measured(const MeasuredStep& step);
   /// Uses the forecast in the folder, or starts a thread that makes one.
-  void begin();
+  void begin() ECHELON_REQUIRES(mutex_);
   void make(const std::stop_token& stop);
   [[nodiscard]] nlohmann::json planned(const std::stop_token& stop) const;
-  void compare_steps() const;
-  void compare_saves() const;
-  void write() const;
+  void compare_steps() const ECHELON_REQUIRES(mutex_);
+  void compare_saves() const ECHELON_REQUIRES(mutex_);
+  void write() const ECHELON_REQUIRES(mutex_);
 
   forecast::JobShape job_;
   bool gpu_ = false;
   std::string device_;     ///< profile of the GPU; empty: not known
   std::string overrides_;  ///< of the recipe, which the ranks have resolved; empty: none
   std::filesystem::path folder_;
-  std::mutex mutex_;  ///< of all below
+  Mutex mutex_;
   std::condition_variable_any stopped_;
-  nlohmann::json subject_;    ///< what the forecast is of
-  nlohmann::json predicted_;  ///< as `echelon plan --json`; null: nothing
-  nlohmann::json measured_;   ///< null: nothing yet
-  std::jthread maker_;        ///< last: it uses the others
+  nlohmann::json subject_ ECHELON_GUARDED_BY(mutex_);    ///< what the forecast is of
+  nlohmann::json predicted_ ECHELON_GUARDED_BY(mutex_);  ///< as `echelon plan --json`; null: nothing
+  nlohmann::json measured_ ECHELON_GUARDED_BY(mutex_);   ///< null: nothing yet
+  std::jthread maker_;                                   ///< last: it uses the others
 };
 
 }  // namespace echelon::app

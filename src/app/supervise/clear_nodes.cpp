@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <future>
-#include <mutex>
 #include <stop_token>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/process/program.h"
 #include "base/steady_time.h"
 #include "base/str.h"
@@ -56,7 +56,7 @@ class Answers {
   explicit Answers(const Nodes& asked) : asked_(asked) {}
 
   void add(std::string_view output) {
-    const std::scoped_lock lock(mutex_);
+    const Lock lock(mutex_);
     for (const char c : output) {
       if (c != '\n') {
         line_ += c;
@@ -67,15 +67,15 @@ class Answers {
     }
   }
   [[nodiscard]] std::set<std::string> names() const {
-    const std::scoped_lock lock(mutex_);
+    const Lock lock(mutex_);
     return names_;
   }
 
  private:
   const Nodes& asked_;
-  mutable std::mutex mutex_;
-  std::string line_;
-  std::set<std::string> names_;
+  mutable Mutex mutex_;
+  std::string line_ ECHELON_GUARDED_BY(mutex_);
+  std::set<std::string> names_ ECHELON_GUARDED_BY(mutex_);
 };
 
 /// Are as many nodes clear as the next start needs, and all of those that the lost one ran on?

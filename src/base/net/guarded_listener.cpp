@@ -11,6 +11,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "base/process/descriptors.h"
 #include "base/steady_time.h"
 #include "base/str.h"
@@ -63,12 +64,12 @@ GuardedListener::GuardedListener(Service service, const Secret& secret, Places p
 }
 
 void GuardedListener::expect(const std::vector<ServiceCard>& cards) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   for (const ServiceCard& card : cards) named_.insert(card.addresses.begin(), card.addresses.end());
 }
 
 std::string GuardedListener::place_of(const std::string& address) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const bool local = address == "::1" || address == "127.0.0.1";
   return named_.empty() || local || named_.contains(address) ? address : "";
 }

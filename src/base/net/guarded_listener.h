@@ -1,12 +1,12 @@
 #pragma once
 #include <cstddef>
 #include <list>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/files/fs.h"
+#include "base/mutex.h"
 #include "base/net/handshake.h"
 #include "base/net/service_card.h"
 #include "base/net/tcp.h"
@@ -67,8 +67,8 @@ class GuardedListener {
   fs::Fd events_;               ///< epoll: the listening socket and all pending ones
   std::list<Pending> pending_;  ///< oldest first
   double paused_until_s_ = 0;
-  mutable std::mutex mutex_;  ///< of named_
-  std::set<std::string> named_;
+  mutable Mutex mutex_;
+  std::set<std::string> named_ ECHELON_GUARDED_BY(mutex_);
 };
 
 }  // namespace echelon

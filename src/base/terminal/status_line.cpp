@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "base/str.h"
 
 namespace echelon::status_line {
@@ -21,9 +21,9 @@ constexpr double kSoonest_s = 0.5;
 
 // Process-wide, like the logger: two status lines would overwrite each other.
 struct Shown {
-  std::mutex mutex;
-  std::string text;
-  bool silent = false;
+  Mutex mutex;
+  std::string text ECHELON_GUARDED_BY(mutex);
+  bool silent ECHELON_GUARDED_BY(mutex) = false;
 };
 Shown& shown() {
   static Shown only;
@@ -47,12 +47,12 @@ bool is_possible(int fd) {
 }
 
 void silence() {
-  const std::lock_guard lock(shown().mutex);
+  const Lock lock(shown().mutex);
   shown().silent = true;
 }
 
 void show(const std::string& text) {
-  const std::lock_guard lock(shown().mutex);
+  const Lock lock(shown().mutex);
   if (shown().silent) return;
   if (text.empty() && shown().text.empty()) return;
   shown().text = text;
@@ -60,9 +60,9 @@ void show(const std::string& text) {
 }
 
 void print_above(std::string_view line) {
-  const std::lock_guard lock(shown().mutex);
-  const std::string& text = shown().text;
-  print(text.empty() ? std::string(line) : str(kWipe, line, drawn(text)));
+  Shown& status = shown();
+  const Lock lock(status.mutex);
+  print(status.text.empty() ? std::string(line) : str(kWipe, line, drawn(status.text)));
 }
 
 std::string bar(double share, std::size_t width) {

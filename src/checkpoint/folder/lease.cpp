@@ -152,7 +152,7 @@ void warn_without(const FolderLease& lease) {
 FolderLease::~FolderLease() {
   if (!thread_.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stopped_ = true;
   }
   stop_.notify_all();
@@ -161,8 +161,8 @@ FolderLease::~FolderLease() {
 }
 
 void FolderLease::keep_fresh() {
-  std::unique_lock lock(mutex_);
-  while (!stop_.wait_for(lock, kTouchEvery, [this] { return stopped_; })) {
+  Lock lock(mutex_);
+  while (!stop_.wait_for(lock, kTouchEvery, [this]() ECHELON_REQUIRES(mutex_) { return stopped_; })) {
     // Twelve times within the hour after which others count the lease as stale.
     ::utimensat(AT_FDCWD, file_.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
   }

@@ -2,10 +2,11 @@
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace echelon::checkpoint {
 
@@ -37,9 +38,9 @@ class FolderLease {
 
   std::filesystem::path file_;
   std::string note_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable stop_;
-  bool stopped_ = false;
+  bool stopped_ ECHELON_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

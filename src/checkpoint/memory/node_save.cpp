@@ -3,13 +3,13 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <mutex>
 #include <thread>
 
 #include "base/caught.h"
 #include "base/error.h"
 #include "base/files/kill_point.h"
 #include "base/files/new_file.h"
+#include "base/mutex.h"
 #include "base/process/process.h"
 #include "base/steady_time.h"
 #include "base/str.h"
@@ -52,8 +52,8 @@ struct NodeSave::Work {
   std::atomic<bool> cancelled{false};
   std::atomic<bool> ended{false};
   const double began_s = steady_now_s();
-  mutable std::mutex mutex;
-  Status status;
+  mutable Mutex mutex;
+  Status status ECHELON_GUARDED_BY(mutex);
 };
 
 void NodeSave::Work::copy(const NodeSavePlan::Copy& copy) {
@@ -68,7 +68,7 @@ void NodeSave::Work::copy(const NodeSavePlan::Copy& copy) {
   });
   kill_point("memory_copied");
   const std::uint64_t bytes = open_input(plan.folder / shard_file_name(copy.rank, plan.ranks)).bytes;
-  const std::lock_guard lock(mutex);
+  const Lock lock(mutex);
   status.copied_bytes += bytes;
 }
 
@@ -120,7 +120,7 @@ void NodeSave::Work::run() noexcept {
     how.state = State::kFailed;
     how.error = caught();
   }
-  const std::lock_guard lock(mutex);
+  const Lock lock(mutex);
   how.copied_bytes = status.copied_bytes;
   how.seconds = steady_now_s() - began_s;
   status = std::move(how);
@@ -139,7 +139,7 @@ NodeSave::~NodeSave() {
 }
 
 NodeSave::Status NodeSave::status() const {
-  const std::lock_guard lock(work_->mutex);
+  const Lock lock(work_->mutex);
   return work_->status;
 }
 

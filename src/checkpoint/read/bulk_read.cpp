@@ -7,7 +7,6 @@
 #include <cstring>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <tuple>
@@ -16,6 +15,7 @@
 #include "base/error.h"
 #include "base/files/direct_io.h"
 #include "base/files/fs.h"
+#include "base/mutex.h"
 #include "base/str.h"
 #include "checkpoint/folder/bulk_memory.h"
 #include "checkpoint/folder/files.h"
@@ -100,6 +100,7 @@ class BulkRead {
     for (int i = 1; i < wanted; ++i) helpers.emplace_back([this] { work(); });
     work();
     for (std::thread& helper : helpers) helper.join();
+    const Lock lock(mutex_);
     if (failure_) std::rethrow_exception(failure_);
   }
 
@@ -136,7 +137,7 @@ class BulkRead {
         deliver(unit, bytes);
       }
     } catch (...) {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       if (!failure_) failure_ = std::current_exception();
       failed_ = true;
     }
@@ -190,8 +191,8 @@ class BulkRead {
   std::vector<Unit> units_;
   std::atomic<std::size_t> next_{0};
   std::atomic<bool> failed_{false};
-  std::mutex mutex_;
-  std::exception_ptr failure_;
+  Mutex mutex_;
+  std::exception_ptr failure_ ECHELON_GUARDED_BY(mutex_);
 };
 
 }  // namespace

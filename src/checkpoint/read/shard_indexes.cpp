@@ -15,7 +15,7 @@ ShardIndexes::ShardIndexes(std::filesystem::path folder, const Manifest& manifes
 }
 
 const ShardIndex& ShardIndexes::of(std::size_t rank) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   std::unique_ptr<const ShardIndex>& index = loaded_.at(rank);
   if (!index) {
     index = std::make_unique<const ShardIndex>(

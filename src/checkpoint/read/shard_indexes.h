@@ -1,10 +1,10 @@
 #pragma once
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "checkpoint/folder/contents.h"
 
 namespace echelon::checkpoint {
@@ -23,13 +23,14 @@ class ShardIndexes {
   [[nodiscard]] const ShardIndex& of(std::size_t rank) const;
   [[nodiscard]] std::filesystem::path path(std::size_t rank) const;
   [[nodiscard]] std::uint64_t file_bytes(std::size_t rank) const;
-  [[nodiscard]] std::size_t ranks() const { return loaded_.size(); }
+  [[nodiscard]] std::size_t ranks() const { return manifest_->shards.size(); }
 
  private:
   std::filesystem::path folder_;
   const Manifest* manifest_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<const ShardIndex>> loaded_;  ///< by rank; null: not yet
+  mutable Mutex mutex_;
+  mutable std::vector<std::unique_ptr<const ShardIndex>> loaded_
+      ECHELON_GUARDED_BY(mutex_);  ///< by rank; null: not yet
 };
 
 }  // namespace echelon::checkpoint

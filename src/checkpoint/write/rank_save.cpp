@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
-#include <mutex>
 #include <string_view>
 #include <thread>
 
@@ -19,6 +18,7 @@
 #include "base/files/kill_point.h"
 #include "base/files/new_file.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/process/process.h"
 #include "base/steady_time.h"
 #include "base/str.h"
@@ -110,16 +110,16 @@ struct RankSave::Work {
   ShardWrite shard;
   const Clock::time_point began = Clock::now();
   std::atomic<bool> cancelled{false};
-  std::string given_up;                      ///< why, by the mutex
-  std::unique_ptr<const FolderLease> lease;  ///< of the rank that commits, as long as it writes
-  mutable std::mutex mutex;
+  std::string given_up ECHELON_GUARDED_BY(mutex);  ///< why
+  std::unique_ptr<const FolderLease> lease;        ///< of the rank that commits, as long as it writes
+  mutable Mutex mutex;
   mutable std::condition_variable ended;
-  Status status;
+  Status status ECHELON_GUARDED_BY(mutex);
 };
 
 void RankSave::Work::end(Status how) noexcept {
   {
-    const std::lock_guard lock(mutex);
+    const Lock lock(mutex);
     status = std::move(how);
     status.seconds = seconds_since(began);
   }
@@ -127,9 +127,9 @@ void RankSave::Work::end(Status how) noexcept {
 }
 
 bool RankSave::Work::over(double seconds) const {
-  std::unique_lock lock(mutex);
+  Lock lock(mutex);
   return ended.wait_for(lock, std::chrono::duration<double>(seconds),
-                        [&] { return status.state != State::kRunning; });
+                        [&]() ECHELON_REQUIRES(mutex) { return status.state != State::kRunning; });
 }
 
 void RankSave::Work::wait_for_shards() const {
@@ -147,7 +147,7 @@ void RankSave::Work::wait_for_shards() const {
       if (entry_exists(note)) throw Error(Code::kCheckpoint, read_input(note, 1 << 16));
     }
     {
-      const std::lock_guard lock(mutex);
+      const Lock lock(mutex);
       if (!given_up.empty()) throw Error(Code::kCheckpoint, given_up);
     }
     if (cancelled) throw Error(Code::kCheckpoint, "the run ended before the save did");
@@ -256,12 +256,12 @@ void RankSave::stage() {
 }
 
 void RankSave::give_up(const std::string& why) {
-  const std::lock_guard lock(work_->mutex);
+  const Lock lock(work_->mutex);
   work_->given_up = why;
 }
 
 RankSave::Status RankSave::status() const {
-  const std::lock_guard lock(work_->mutex);
+  const Lock lock(work_->mutex);
   return work_->status;
 }
 

@@ -31,7 +31,7 @@ Staging::Staging(std::uint64_t bytes)
 
 Staging::~Staging() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     ending_ = true;
   }
   if (warming_.joinable()) warming_.join();
@@ -42,7 +42,7 @@ std::span<std::byte> Staging::window(std::size_t number) const {
 }
 
 std::uint64_t Staging::touched_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return taken_ * kWindowBytes;
 }
 
@@ -58,7 +58,7 @@ void Staging::touch_all() noexcept {
   for (;;) {
     std::span<std::byte> next;
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       if (ending_ || taken_ * kWindowBytes == bytes()) return;
       next = window(taken_++);
       touching_ = true;
@@ -66,7 +66,7 @@ void Staging::touch_all() noexcept {
     // Without the lock: touching 8 MiB takes milliseconds, and a save may run at the same time.
     BulkMemory::touch(next);
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       touching_ = false;
       try {
         // A save that uses the memory as a pipe must not get more windows than it asked for.
@@ -79,8 +79,8 @@ void Staging::touch_all() noexcept {
 }
 
 void Staging::reset(std::size_t windows) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !touching_; });
+  Lock lock(mutex_);
+  changed_.wait(lock, [&]() ECHELON_REQUIRES(mutex_) { return !touching_; });
   full_.clear();
   free_.clear();
   stopped_ = false;
@@ -89,8 +89,9 @@ void Staging::reset(std::size_t windows) {
 }
 
 std::span<std::byte> Staging::take_free() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return stopped_ || !free_.empty() || taken_ < windows_; });
+  Lock lock(mutex_);
+  changed_.wait(lock,
+                [&]() ECHELON_REQUIRES(mutex_) { return stopped_ || !free_.empty() || taken_ < windows_; });
   if (stopped_) return {};
   if (free_.empty()) return window(taken_++);  // its pages are touched as it is filled
   const std::span<std::byte> next = free_.front();
@@ -99,8 +100,8 @@ std::span<std::byte> Staging::take_free() {
 }
 
 std::span<std::byte> Staging::take_full() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return stopped_ || !full_.empty(); });
+  Lock lock(mutex_);
+  changed_.wait(lock, [&]() ECHELON_REQUIRES(mutex_) { return stopped_ || !full_.empty(); });
   if (stopped_) return {};
   const std::span<std::byte> next = full_.front();
   full_.pop_front();
@@ -109,7 +110,7 @@ std::span<std::byte> Staging::take_full() {
 
 void Staging::put_full(std::span<std::byte> window) {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     full_.push_back(window);
   }
   changed_.notify_all();
@@ -117,7 +118,7 @@ void Staging::put_full(std::span<std::byte> window) {
 
 void Staging::put_free(std::span<std::byte> window) {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     free_.push_back(window);
   }
   changed_.notify_all();
@@ -125,7 +126,7 @@ void Staging::put_free(std::span<std::byte> window) {
 
 void Staging::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stopped_ = true;
   }
   changed_.notify_all();

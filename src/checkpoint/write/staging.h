@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <span>
 #include <thread>
 
+#include "base/mutex.h"
 #include "checkpoint/folder/bulk_memory.h"
 
 namespace echelon::checkpoint {
@@ -54,15 +54,16 @@ class Staging {
   void touch_all() noexcept;
 
   BulkMemory memory_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::span<std::byte>> free_;
-  std::deque<std::span<std::byte>> full_;
-  std::size_t windows_ = 0;  ///< of this save
-  std::size_t taken_ = 0;    ///< number of windows, from the first, that are allocated or being allocated
-  bool touching_ = false;    ///< the warming thread is working on the last of these
-  bool ending_ = false;
-  bool stopped_ = false;
+  std::deque<std::span<std::byte>> free_ ECHELON_GUARDED_BY(mutex_);
+  std::deque<std::span<std::byte>> full_ ECHELON_GUARDED_BY(mutex_);
+  std::size_t windows_ ECHELON_GUARDED_BY(mutex_) = 0;  ///< of this save
+  std::size_t taken_ ECHELON_GUARDED_BY(mutex_) =
+      0;  ///< number of windows, from the first, that are allocated or being allocated
+  bool touching_ ECHELON_GUARDED_BY(mutex_) = false;  ///< the warming thread is working on the last of these
+  bool ending_ ECHELON_GUARDED_BY(mutex_) = false;
+  bool stopped_ ECHELON_GUARDED_BY(mutex_) = false;
   std::thread warming_;
 };
 

@@ -15,26 +15,27 @@ namespace echelon {
 class MpiWorker::Completion final : public Pending::State {
  public:
   void set(std::exception_ptr failure) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     failure_ = std::move(failure);
     done_ = true;
     changed_.notify_all();
   }
   void wait() override {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return done_; });
+    Lock lock(mutex_);
+    changed_.wait(lock, [this]() ECHELON_REQUIRES(mutex_) { return done_; });
     if (failure_) std::rethrow_exception(failure_);
   }
   [[nodiscard]] bool wait_for(double seconds) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return done_; });
+    Lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::duration<double>(seconds),
+                             [this]() ECHELON_REQUIRES(mutex_) { return done_; });
   }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  bool done_ = false;
-  std::exception_ptr failure_;
+  bool done_ ECHELON_GUARDED_BY(mutex_) = false;
+  std::exception_ptr failure_ ECHELON_GUARDED_BY(mutex_);
 };
 
 struct MpiWorker::Task {
@@ -68,7 +69,7 @@ MpiWorker::MpiWorker(double timeout_s) {
   thread_ = std::thread([this] { loop(); });
   const auto completion = std::make_shared<Completion>();
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     queue_.push_back({[this] { start_mpi(rank_, size_); }, completion});
     wake_.notify_one();
   }
@@ -82,7 +83,7 @@ MpiWorker::MpiWorker(double timeout_s) {
     completion->wait();
   } catch (...) {
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       ending_ = true;
       wake_.notify_one();
     }
@@ -94,7 +95,7 @@ MpiWorker::MpiWorker(double timeout_s) {
 MpiWorker::~MpiWorker() {
   if (!thread_.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     ending_ = true;
     wake_.notify_one();
   }
@@ -104,7 +105,7 @@ MpiWorker::~MpiWorker() {
 Pending MpiWorker::submit(std::function<void()> task) {
   auto completion = std::make_shared<Completion>();
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     queue_.push_back({std::move(task), completion});
     wake_.notify_one();
   }
@@ -114,7 +115,7 @@ Pending MpiWorker::submit(std::function<void()> task) {
 void MpiWorker::finish(double timeout_s) {
   const auto completion = std::make_shared<Completion>();
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     queue_.push_back({[] { mpi().finalize(); }, completion});
     wake_.notify_one();
   }
@@ -140,8 +141,8 @@ void MpiWorker::loop() {
   while (true) {
     Task task;
     {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return !queue_.empty() || ending_; });
+      Lock lock(mutex_);
+      wake_.wait(lock, [this]() ECHELON_REQUIRES(mutex_) { return !queue_.empty() || ending_; });
       if (queue_.empty()) return;
       task = std::move(queue_.front());
       queue_.pop_front();

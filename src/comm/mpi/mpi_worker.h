@@ -5,11 +5,11 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "comm/communicator.h"
 
 namespace echelon {
@@ -46,10 +46,10 @@ class MpiWorker {
 
   int rank_ = 0;
   int size_ = 0;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable wake_;
-  std::deque<Task> queue_;
-  bool ending_ = false;
+  std::deque<Task> queue_ ECHELON_GUARDED_BY(mutex_);
+  bool ending_ ECHELON_GUARDED_BY(mutex_) = false;
   std::exception_ptr failure_;  ///< touched by the thread only
   std::unique_ptr<std::byte[]> staging_;
   std::size_t staging_bytes_ = 0;

@@ -54,7 +54,7 @@ NcclGroup::NcclGroup(const std::string& name, NcclShared shared, NcclGroup& pare
 
 NcclGroup::~NcclGroup() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     ending_ = true;
     wake_.notify_all();
   }
@@ -88,7 +88,7 @@ void NcclGroup::connect(ncclResult_t begun, const std::string& name) {
 /// With a non-blocking parent ncclCommSplit returns success at once and leaves the child NULL; the parent
 /// reports "in progress" until the child exists. Until then `joining_` keeps alive what NCCL writes to.
 std::shared_ptr<NcclGroup::Handle> NcclGroup::split_off(const std::string& name, int color, int key) {
-  const std::lock_guard calls(calls_);
+  const Lock calls(calls_);
   shared_.failure->check();
   joining_ = std::make_shared<Handle>(Handle{.name = name});
   ncclConfig_t config = configuration(joining_->name);
@@ -134,7 +134,7 @@ void NcclGroup::check(ncclResult_t result, const char* doing) {
 }
 
 void NcclGroup::register_buffer(void* memory, std::size_t bytes) {
-  const std::lock_guard lock(calls_);
+  const Lock lock(calls_);
   shared_.failure->check();
   void* handle = nullptr;
   if (ncclCommRegister(handle_->comm, memory, bytes, &handle) == ncclSuccess && handle != nullptr)
@@ -145,11 +145,11 @@ void NcclGroup::forget_buffer(void* memory) {
   try {
     std::shared_ptr<CudaEvent> last;
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       if (!under_way_.empty()) last = under_way_.back().end;
     }
     if (last) wait_on_host(*last);
-    const std::lock_guard calls(calls_);
+    const Lock calls(calls_);
     shared_.failure->check();
     const auto found = registered_.find(memory);
     if (found == registered_.end()) return;
@@ -163,7 +163,7 @@ void NcclGroup::forget_buffer(void* memory) {
 
 std::shared_ptr<CudaEvent> NcclGroup::issue(const Operation& operation, std::optional<cudaStream_t> after,
                                             const std::function<void(ncclComm_t)>& queue) {
-  const std::lock_guard calls(calls_);
+  const Lock calls(calls_);
   shared_.failure->check();
   shared_.history->issued(operation);
   std::shared_ptr<CudaEvent> end;
@@ -179,11 +179,11 @@ std::shared_ptr<CudaEvent> NcclGroup::issue(const Operation& operation, std::opt
     const std::string text =
         str(describe(operation), " (operation #", operation.sequence, "): ", error.what());
     shared_.failure->set(text);  // the watchdogs abort: what NCCL has queued is unknown
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     wake_.notify_all();
     throw Error(error.code(), text);
   }
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   under_way_.push_back({operation, end});
   wake_.notify_all();
   return end;
@@ -214,9 +214,9 @@ void NcclGroup::fail(const std::string& text) {
 }
 
 void NcclGroup::abort() {
-  const std::lock_guard calls(calls_);
+  const Lock calls(calls_);
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     under_way_.clear();
     aborted_ = true;
   }
@@ -246,7 +246,7 @@ void NcclGroup::watch() {
   cudaSetDevice(shared_.device);
   // The deadline counts from the end of the operation before, not from the issue: a long queue is no hang.
   auto last_end = Clock::now();
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   while (true) {
     if (shared_.failure->text()) {
       lock.unlock();
@@ -263,7 +263,9 @@ void NcclGroup::watch() {
     }
     if (under_way_.empty()) {
       if (ending_) return;
-      wake_.wait(lock, [this] { return ending_ || !under_way_.empty() || shared_.failure->text(); });
+      wake_.wait(lock, [this]() ECHELON_REQUIRES(mutex_) {
+        return ending_ || !under_way_.empty() || shared_.failure->text();
+      });
       last_end = Clock::now();
       continue;
     }

@@ -7,12 +7,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "comm/history.h"
 #include "comm/nccl/cuda_resources.h"
 #include "comm/nccl/stream_waits.h"
@@ -99,17 +99,17 @@ class NcclGroup {
   void abort();
 
   const NcclShared shared_;
-  std::mutex calls_;  ///< held around NCCL calls, which are not thread-safe per communicator
+  Mutex calls_;  ///< held around NCCL calls, which are not thread-safe per communicator
   std::shared_ptr<Handle> handle_;
   /// A child whose split has not completed: an NCCL thread writes to it while this communicator lives.
   std::shared_ptr<Handle> joining_;
-  std::map<void*, void*> registered_;  ///< memory -> NCCL's handle
+  std::map<void*, void*> registered_ ECHELON_GUARDED_BY(calls_);  ///< memory -> NCCL's handle
 
-  std::mutex mutex_;  ///< guards what follows
+  Mutex mutex_;
   std::condition_variable wake_;
-  std::deque<Watched> under_way_;
-  bool aborted_ = false;
-  bool ending_ = false;
+  std::deque<Watched> under_way_ ECHELON_GUARDED_BY(mutex_);
+  bool aborted_ ECHELON_GUARDED_BY(mutex_) = false;
+  bool ending_ ECHELON_GUARDED_BY(mutex_) = false;
   std::thread watchdog_;
 };
 

@@ -3,7 +3,7 @@
 namespace echelon {
 
 void StreamWaits::wait(cudaStream_t stream, const CudaEvent& end) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   collect();  // so that few events are kept even if seconds() is never called
   auto began = std::make_unique<CudaEvent>(stream, CudaEvent::Kind::kTimed);
   check_cuda(cudaStreamWaitEvent(stream, end.get(), 0), "waiting for communication");
@@ -12,7 +12,7 @@ void StreamWaits::wait(cudaStream_t stream, const CudaEvent& end) {
 }
 
 double StreamWaits::seconds() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   collect();
   return seconds_;
 }

@@ -3,8 +3,8 @@
 
 #include <deque>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "comm/nccl/cuda_resources.h"
 
 namespace echelon {
@@ -25,11 +25,11 @@ class StreamWaits {
     std::unique_ptr<CudaEvent> began;
     std::unique_ptr<CudaEvent> ended;
   };
-  void collect();
+  void collect() ECHELON_REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  std::deque<Wait> under_way_;
-  double seconds_ = 0;
+  Mutex mutex_;
+  std::deque<Wait> under_way_ ECHELON_GUARDED_BY(mutex_);
+  double seconds_ ECHELON_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace echelon

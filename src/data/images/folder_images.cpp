@@ -6,6 +6,7 @@
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/philox.h"
 #include "base/str.h"
 #include "image/image_codec.h"
@@ -108,7 +109,7 @@ std::int64_t FolderImages::read(std::int64_t index, std::int64_t sample,
 }
 
 void FolderImages::count_bad(std::int64_t index, const std::string& why) const {
-  const std::lock_guard lock(bad_mutex_);
+  const Lock lock(bad_mutex_);
   if (!bad_.insert(index).second) return;
   if (bad_.size() > most_bad_) {
     throw Error(Code::kData, str("more than data.max_bad_records (", most_bad_,

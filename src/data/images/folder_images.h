@@ -1,8 +1,8 @@
 #pragma once
 #include <filesystem>
-#include <mutex>
 #include <set>
 
+#include "base/mutex.h"
 #include "data/images/image_source.h"
 #include "data/options.h"
 #include "image/image.h"
@@ -44,8 +44,8 @@ class FolderImages final : public ImageSource {
   std::uint64_t key_ = 0;
   ImageFolder list_;
   std::uint32_t fingerprint_ = 0;
-  mutable std::mutex bad_mutex_;
-  mutable std::set<std::int64_t> bad_;
+  mutable Mutex bad_mutex_;
+  mutable std::set<std::int64_t> bad_ ECHELON_GUARDED_BY(bad_mutex_);
 };
 
 }  // namespace echelon::data

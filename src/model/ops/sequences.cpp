@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "base/str.h"
 #include "model/ops/upload.h"
 
@@ -24,7 +25,7 @@ SequenceLayout::SequenceLayout(std::vector<std::int64_t> lengths) : lengths_(std
 
 at::Tensor SequenceLayout::keep(at::Tensor Kept::*which, at::Device device,
                                 const std::function<at::Tensor()>& make) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   at::Tensor& kept = kept_.*which;
   if (!kept.defined() || kept.device() != device) kept = upload(make(), device);
   return kept;
@@ -89,7 +90,7 @@ at::Tensor SequenceLayout::borders(at::Device device) const {
 
 at::Tensor SequenceLayout::rows_at_positions(const at::Tensor& table) const {
   const at::Tensor places = positions(table.device());
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (!kept_.table.is_same(table)) {
     kept_.rows = table.index_select(0, places);
     kept_.table = table;

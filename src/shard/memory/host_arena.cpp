@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/mutex.h"
+
 namespace echelon {
 namespace {
 
@@ -27,7 +29,7 @@ HostArena::~HostArena() {
 void* HostArena::take(std::size_t bytes) {
   const std::size_t size = round_up(std::max<std::size_t>(bytes, 1), kGrain);
   if (size < bytes) return nullptr;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   bool fresh = false;
   std::byte* block = take_free(size);
   if (block == nullptr) block = extend(size, fresh);
@@ -36,7 +38,7 @@ void* HostArena::take(std::size_t bytes) {
 }
 
 std::size_t HostArena::give(void* block) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto found = lent_.find(block);
   if (found == lent_.end()) return 0;
   const std::size_t bytes = found->second.bytes;
@@ -46,7 +48,7 @@ std::size_t HostArena::give(void* block) {
 }
 
 void HostArena::trim() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   for (Segment& segment : segments_) {
     const auto after = free_.lower_bound(segment.top);
     if (after == free_.begin()) continue;
@@ -59,13 +61,13 @@ void HostArena::trim() {
 }
 
 bool HostArena::is_fresh(const void* block) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto found = lent_.find(block);
   return found != lent_.end() && found->second.fresh;
 }
 
 std::size_t HostArena::reserved_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   std::size_t sum = 0;
   for (const Segment& segment : segments_) sum += static_cast<std::size_t>(segment.top - segment.begin);
   return sum;
@@ -117,7 +119,7 @@ bool HostArena::add_segment(std::size_t bytes) {
 
 void HostArena::add_free(std::byte* begin, std::size_t bytes) {
   // Two segments may be adjacent in memory. Free ranges are not merged across their border.
-  const auto inside_one_segment = [this](const std::byte* border) {
+  const auto inside_one_segment = [this](const std::byte* border) ECHELON_REQUIRES(mutex_) {
     return std::none_of(segments_.begin(), segments_.end(),
                         [&](const Segment& s) { return s.begin == border; });
   };

@@ -1,11 +1,12 @@
 #pragma once
 #include <cstddef>
 #include <map>
-#include <mutex>
 #include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace echelon {
 
@@ -49,17 +50,17 @@ class HostArena {
     std::size_t bytes;  ///< as requested
     bool fresh;
   };
-  [[nodiscard]] std::byte* take_free(std::size_t bytes);
-  [[nodiscard]] std::byte* extend(std::size_t bytes, bool& fresh);
-  [[nodiscard]] bool add_segment(std::size_t bytes);
-  void add_free(std::byte* begin, std::size_t bytes);
-  void remove_free(std::map<std::byte*, std::size_t>::iterator piece);
+  [[nodiscard]] std::byte* take_free(std::size_t bytes) ECHELON_REQUIRES(mutex_);
+  [[nodiscard]] std::byte* extend(std::size_t bytes, bool& fresh) ECHELON_REQUIRES(mutex_);
+  [[nodiscard]] bool add_segment(std::size_t bytes) ECHELON_REQUIRES(mutex_);
+  void add_free(std::byte* begin, std::size_t bytes) ECHELON_REQUIRES(mutex_);
+  void remove_free(std::map<std::byte*, std::size_t>::iterator piece) ECHELON_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  std::vector<Segment> segments_;
-  std::map<std::byte*, std::size_t> free_;                     ///< by address
-  std::set<std::pair<std::size_t, std::byte*>> free_by_size_;  ///< the same ranges
-  std::unordered_map<const void*, Lent> lent_;
+  mutable Mutex mutex_;
+  std::vector<Segment> segments_ ECHELON_GUARDED_BY(mutex_);
+  std::map<std::byte*, std::size_t> free_ ECHELON_GUARDED_BY(mutex_);                     ///< by address
+  std::set<std::pair<std::size_t, std::byte*>> free_by_size_ ECHELON_GUARDED_BY(mutex_);  ///< the same ranges
+  std::unordered_map<const void*, Lent> lent_ ECHELON_GUARDED_BY(mutex_);
 };
 
 }  // namespace echelon
