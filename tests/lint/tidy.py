@@ -1,7 +1,7 @@
 """Runs clang-tidy (the checks of .clang-tidy) over the sources that do not need libtorch: those take a minute a file.
 
-Most of its time goes to the headers of libraries, so it gets several sources of a module at once, in one file that
-includes them; those that cannot be together (both have a name of their own that is the same) in files of their own.
+Most of its time goes to the headers of libraries, so it gets several sources at once, in one file that includes
+them; those that cannot be together (both have a name of their own that is the same) in files of their own.
 Sources without a finding are noted in ~/.cache/echelon-tidy, by the content of all that they include and the packages
 that are installed, and not looked at again.
 
@@ -73,14 +73,15 @@ class Tidy:
         with tempfile.TemporaryDirectory() as folder:
             joined = pathlib.Path(folder) / "joined.cpp"
 
-            def join(paths):
+            def found_in(paths):
                 joined.write_text("".join(f'#include "{self.root / path}"\n' for path in paths))
+                return self.findings(joined)
 
-            join(paths)
-            apart = self.apart(joined, paths)
+            found = found_in(paths)
+            apart = self.apart(joined, paths) if found else []
             together = [path for path in paths if path not in apart]
-            join(together)
-            found = self.findings(joined)
+            if apart and together:
+                found = found_in(together)
         if found or not together:  # a name may mean another thing beside the others: only what a source has alone counts
             return [line for path in paths for line in self.run([path])]
         return self.run(apart) if apart else []
@@ -129,11 +130,11 @@ def check(tidy, paths, place):
 
 
 def groups_of(sources, entries, root):
-    """Sources of one module and one way to compile them, some at a time."""
+    """Sources that are compiled one way, some at a time."""
     alike = collections.defaultdict(list)
     for path in sources:
-        alike[pathlib.Path(path).parent, flags_of(entries[str(root / path)])].append(path)
-    groups = [(flags, paths[at:at + AT_ONCE]) for (_, flags), paths in alike.items()
+        alike[flags_of(entries[str(root / path)])].append(path)
+    groups = [(flags, paths[at:at + AT_ONCE]) for flags, paths in alike.items()
               for at in range(0, len(paths), AT_ONCE)]
     return sorted(groups, key=lambda group: -len(group[1]))
 
