@@ -83,7 +83,7 @@ void add_consolidate(CLI::App& app) {
   command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
   add_choice(*command, "--to", options->to, "hdf5: one file; safetensors: a folder that transformers opens")
       ->required();
-  command->add_option("--output", options->output, "File or folder to make; must not exist")->required();
+  command->add_option("-o,--output", options->output, "File or folder to make; must not exist")->required();
   add_type(*command, options->dtype, "Type of the model's floating-point tensors");
   command->add_flag("--optimizer", options->optimizer, "Also the optimizer's and all other tensors");
   add_shard_size(*command, options->max_shard_size);
@@ -97,7 +97,7 @@ void add_export(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "export", "Write the model as a Hugging Face folder; of a run with LoRA, the adapter as peft's");
   command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
-  command->add_option("--output", options->output, "Folder to make; must not exist")->required();
+  command->add_option("-o,--output", options->output, "Folder to make; must not exist")->required();
   add_type(*command, options->dtype, "Type of the weights");
   command->add_flag("--ema", options->ema, "The averaged weights instead of the last ones");
   command->add_flag("--merge", options->merge, "LoRA: the whole model, adapters added to its weights");
@@ -115,7 +115,7 @@ void add_view(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("view", "Make a small HDF5 file that shows every tensor whole; copies nothing");
   command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
-  command->add_option("--output", options->output, "File to make; must not exist")->required();
+  command->add_option("-o,--output", options->output, "File to make; must not exist")->required();
   add_quiet(*command);
   command->callback([options] { make_view(*options); });
 }
@@ -125,7 +125,7 @@ void add_salvage(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "salvage", "Find the intact tensors in a step folder that is damaged or was never committed");
   command->add_option("DIR", options->folder, "Step folder")->required()->check(CLI::ExistingDirectory);
-  command->add_option("--output", options->output,
+  command->add_option("-o,--output", options->output,
                       "HDF5 file for the intact tensors, with a report beside it; must not exist");
   command->add_flag("--json", options->json, "Print JSON");
   add_limits(*command, options->limits);
@@ -165,7 +165,7 @@ void add_import(CLI::App& app) {
   command->add_option("--base", options->base,
                       "LoRA: the adapter's base, a checkpoint or a Hugging Face folder; the new checkpoint "
                       "names it and does not copy it");
-  command->add_option("--output", options->output, "Folder to make; must not exist")->required();
+  command->add_option("-o,--output", options->output, "Folder to make; must not exist")->required();
   add_type(*command, options->dtype, "Type of the weights; the trainer's own is fp32");
   add_world(*command, options->world);
   add_quiet(*command);
@@ -177,7 +177,7 @@ void add_reshard(CLI::App& app) {
   CLI::App* command = app.add_subcommand("reshard", "Rewrite a checkpoint with a different number of shards");
   command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
   add_world(*command, options->world)->required();
-  command->add_option("--output", options->output, "Folder to make; must not exist")->required();
+  command->add_option("-o,--output", options->output, "Folder to make; must not exist")->required();
   add_quiet(*command);
   command->callback([options] { reshard(*options); });
 }
@@ -278,7 +278,8 @@ int run(int argc, char** argv) {
     return exit_code;
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
-    return refuse(Code::kUsage, str(e.what(), "; try 'echelon-ckpt --help'"));
+    return refuse(Code::kUsage, str(e.what(), "; try 'echelon-ckpt ",
+                                    words[0].starts_with('-') ? "" : words[0] + ' ', "--help'"));
   } catch (const Error& e) {
     std::cout.flush();
     return refuse(e.code(), e.what());
