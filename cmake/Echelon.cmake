@@ -39,6 +39,13 @@ function(echelon_join_sources target)
   set_source_files_properties(${ARG_LEAVE_OUT} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
+# echelon_compile_briefly(target): less optimisation, which takes a quarter less of the compiler's time. For code that
+# neither a step, a save nor the preparation of data passes through often.
+function(echelon_compile_briefly target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
+endfunction()
+set(ECHELON_BRIEF bootstrap doctor families liveness metrics profile recipe report run shapes submit supervise)
+
 # echelon_library(name [ROOMS folders...] [PUBLIC libs...] [PRIVATE libs...] [ALONE files...] [WITHOUT files...])
 # One folder = one library: all .cpp files beside the calling CMakeLists.txt and in its ROOMS but for those WITHOUT,
 # headers found under src/.
@@ -56,6 +63,9 @@ function(echelon_library name)
   target_include_directories(echelon_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(echelon_${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
   target_compile_options(echelon_${name} PRIVATE ${ECHELON_WARNINGS})
+  if(name IN_LIST ECHELON_BRIEF)
+    echelon_compile_briefly(echelon_${name})
+  endif()
   echelon_join_sources(echelon_${name} LEAVE_OUT ${ARG_ALONE})
 endfunction()
 
