@@ -4,20 +4,24 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <iomanip>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "app/commands.h"
 #include "app/prepare_chat.h"
+#include "base/files/new_file.h"
 #include "base/foreign_text.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
 #include "base/terminal/status_line.h"
+#include "data/prepare/mixture.h"
 #include "data/prepare/text_format.h"
 #include "text/tokenizer_digest.h"
 
@@ -31,8 +35,9 @@ using Clock = std::chrono::steady_clock;
 /// The command line, unchecked.
 struct Arguments {
   data::PrepareOptions options;
-  std::string format;         ///< empty: chosen by the sources' suffixes
-  std::string on_bad_record;  ///< empty: the format's default
+  std::string format;                ///< empty: chosen by the sources' suffixes
+  std::string on_bad_record;         ///< empty: the format's default
+  std::vector<std::string> weights;  ///< NAME=NUMBER; not empty: the sources are a mixture's
   ChatArguments chat;
   bool json = false;
 };
@@ -106,7 +111,7 @@ void print_counts(const PrepareReport& report) {
   print(report.duplicate_sources, "files named more than once, read once");
 }
 
-void print(const PrepareReport& report, const std::string& folder, const char* kind) {
+void print(const PrepareReport& report, const std::string& folder) {
   if (report.up_to_date)
     std::cout << "nothing to do: '" << folder << "' was made from these sources and options\n";
   print_file(folder + "/train.tok", report.train);
@@ -117,16 +122,23 @@ void print(const PrepareReport& report, const std::string& folder, const char* k
   for (const std::string& example : report.bad_examples) std::cout << "  " << foreign_text(example) << "\n";
   if (report.bad_records > report.bad_examples.size()) std::cout << "  ...\n";
   if (report.chat) print_audit(*report.chat);
-  std::cout << "recipe: model.vocab_size: " << report.vocab_size << kind << ", data.path: " << folder
+}
+
+void print_recipe(const PrepareReport& report, const data::PrepareOptions& options) {
+  const char* kind = "";
+  if (options.pairs()) kind = ", data.kind: pairs";
+  if (options.chats()) kind = options.preferences() ? ", data.kind: preference" : ", data.kind: chat";
+  std::cout << "recipe: model.vocab_size: " << report.vocab_size << kind << ", data.path: " << options.output
             << "/train.tok"
-            << (report.valid.tokens > 0 ? str(", data.validation.path: ", folder, "/valid.tok") : "") << "\n";
+            << (report.valid.tokens > 0 ? str(", data.validation.path: ", options.output, "/valid.tok") : "")
+            << "\n";
 }
 
 nlohmann::ordered_json to_json(const data::PreparedFile& file) {
   return {{"tokens", file.tokens}, {"documents", file.documents}, {"bytes", file.bytes}};
 }
 
-void print_json(const PrepareReport& report) {
+nlohmann::ordered_json to_json(const PrepareReport& report) {
   nlohmann::ordered_json json;
   json["up_to_date"] = report.up_to_date;
   json["format"] = word_of(report.format);
@@ -142,7 +154,47 @@ void print_json(const PrepareReport& report) {
   json["train"] = to_json(report.train);
   json["valid"] = to_json(report.valid);
   if (report.chat) json["chat"] = report.chat->to_json();
-  std::cout << json_text(json, -1) << "\n";
+  return json;
+}
+
+void show_progress(const std::function<void(const data::ProgressCallback&)>& work) {
+  ProgressLine line;  // destroyed, and its line cleared, before anything else is printed
+  work([&](const PrepareProgress& progress) { line.show(progress); });
+}
+
+PrepareReport prepare_one(const Arguments& arguments, const data::PrepareOptions& options) {
+  PrepareReport report;
+  show_progress([&](const data::ProgressCallback& progress) { report = data::prepare(options, progress); });
+  if (arguments.json) return report;
+  print(report, options.output);
+  if (arguments.chat.shown > 0)
+    print_chats(options.output + "/train.tok", find_tokenizer(options.output).string(), arguments.chat.shown);
+  return report;
+}
+
+void prepare_mixture(const Arguments& arguments) {
+  const data::PrepareOptions& options = arguments.options;
+  std::vector<data::MixturePart> parts = data::mixture_parts(options, arguments.weights);
+  show_progress([&](const data::ProgressCallback& progress) {
+    data::prepare_mixture_tokenizer(options, parts, progress);
+  });
+  std::vector<PrepareReport> reports;
+  nlohmann::ordered_json json;
+  for (const data::MixturePart& part : parts) {
+    log::info("source " + part.name);
+    json["sources"][part.name] = to_json(reports.emplace_back(prepare_one(arguments, part.options)));
+  }
+  const std::string file = options.output + "/mixture.yaml";
+  const std::string recipe = data::mixture_recipe(parts, reports);
+  fs::publish_file(file, recipe, Code::kData);
+  json["recipe"] = file;
+  if (arguments.json) {
+    std::cout << json_text(json, -1) << "\n";
+  } else {
+    std::cout << file << ":\n"
+              << recipe << "recipe: model.vocab_size: " << reports.front().vocab_size << ", include: " << file
+              << "\n";
+  }
 }
 
 void run(Arguments arguments, const CLI::App& command) {
@@ -154,20 +206,12 @@ void run(Arguments arguments, const CLI::App& command) {
   options.on_bad_record =
       choice_of<data::BadRecords>(arguments.on_bad_record).value_or(options.on_bad_record);
   settle_chat_options(command, arguments.chat, options);
-  const PrepareReport report = [&] {
-    ProgressLine line;  // destroyed, and its line cleared, before anything else is printed
-    return data::prepare(options, [&](const PrepareProgress& progress) { line.show(progress); });
-  }();
+  if (!arguments.weights.empty()) return prepare_mixture(arguments);
+  const PrepareReport report = prepare_one(arguments, options);
   if (arguments.json) {
-    print_json(report);
+    std::cout << json_text(to_json(report), -1) << "\n";
   } else {
-    const char* kind = "";
-    if (options.pairs()) kind = ", data.kind: pairs";
-    if (options.chats()) kind = options.preferences() ? ", data.kind: preference" : ", data.kind: chat";
-    print(report, options.output, kind);
-    if (arguments.chat.shown > 0)
-      print_chats(options.output + "/train.tok", find_tokenizer(options.output).string(),
-                  arguments.chat.shown);
+    print_recipe(report, options);
   }
 }
 
@@ -198,6 +242,13 @@ void add_source_options(CLI::App& command, Arguments& arguments) {
                   "Take only the files of a folder that match, e.g. '*.py'; may be repeated")
       ->allow_extra_args(false)
       ->type_name("PATTERN");
+  command
+      .add_option(
+          "--weight", arguments.weights,
+          "Prepare a mixture: the weight of the source that is written NAME=SOURCE; once for each, e.g. "
+          "web=0.7")
+      ->allow_extra_args(false)
+      ->type_name("NAME=NUMBER");
 }
 
 void add_output_options(CLI::App& command, Arguments& arguments) {

@@ -38,6 +38,16 @@ NOT_PREPARED = {
     "without_a_tokenizer": (2, {"source/a.txt": b"one two three"}, "source"),
     "tokenizer_is_no_model": (4, {"source/a.txt": b"one two three", "notes.txt": b"my tokenizer\n"},
                               "source", "--tokenizer", "notes.txt"),
+    "weight_of_no_source": (2, {}, "web=a", "--weight", "web=1", "--weight", "code=1"),
+    "weight_twice": (2, {}, "web=a", "--weight", "web=1", "--weight", "web=2"),
+    "weight_zero": (2, {}, "web=a", "--weight", "web=0"),
+    "weight_missing": (2, {}, "web=a", "code=b", "--weight", "web=1"),
+    "weight_and_a_source_without_name": (2, {}, "a", "--weight", "web=1"),
+    "weight_and_two_sources_of_one_name": (2, {}, "web=a", "web=b", "--weight", "web=1"),
+    "weight_and_a_name_that_leaves_the_output": (2, {}, "../web=a", "--weight", "../web=1"),
+    "weight_of_preferences": (2, {}, "web=a", "--weight", "web=1", "--format", "preference"),
+    "source_of_a_mixture_missing": (4, {"source/a.txt": b"one two three"}, "web=source", "code=b", "--weight", "web=1",
+                                    "--weight", "code=1", *TOKENIZER),
     "tokenizer_is_a_name": (4, {"a.txt": b"alpha"}, "a.txt", "--tokenizer", "Qwen/Qwen3-0.6B"),
 }
 

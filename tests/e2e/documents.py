@@ -139,6 +139,8 @@ class Tests(product.Case):
             (self.folder / "fsx" / image).write_text("an image")
         (self.folder / "texts").mkdir()
         (self.folder / "texts" / "a.txt").write_text("alpha beta gamma\n" * 50)
+        (self.folder / "src").mkdir()
+        (self.folder / "src" / "a.py").write_text("print('alpha')\n" * 50)
         (self.folder / "articles.txt").write_text(summaries.SOURCE + "\n")
         (self.folder / "tasks").mkdir()
         (self.folder / "tasks/questions.jsonl").write_text('{"context": "alpha", "choices": ["beta", "a"], "answer": 0}\n')

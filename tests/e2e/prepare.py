@@ -70,6 +70,63 @@ class Tests(product.Case):
         self.assertIn("starting anew: 'out/prepare.partial' is left from a start with other seed, tokenizer\n", again.err)
         self.assert_same("out")
 
+    MIXTURE = ("prepare", "web=in", "code=src", "--weight", "web=0.7", "--weight", "code=0.3", "--validation-fraction", 0.1)
+
+    def write_mixture(self):
+        """`in` with forty times the lines of `src`, whose word is another."""
+        words = random.Random(2)
+        for name, lines, drawn in (("in", 6000, product.WORDS), ("src", 150, ["struct"])):
+            (self.folder / name).mkdir()
+            (self.folder / name / "a.jsonl").write_text("".join(
+                json.dumps({"text": " ".join(words.choices(drawn, k=5))}) + "\n" for _ in range(lines)))
+
+    def test_mixture(self):
+        """The files are those that a command for each source makes, and a recipe takes them as they are."""
+        self.write_mixture()
+        options = ("--train-tokenizer", 320, "--tokenizer-bytes", 20000)
+        made = self.command(product.ECHELON, *self.MIXTURE, "-o", "mix", *options)
+        self.assertIn("recipe: model.vocab_size: 320, include: mix/mixture.yaml\n", made.out)
+        for name, source in (("web", "in"), ("code", "src")):
+            self.command(product.ECHELON, "prepare", source, "-o", f"alone-{name}", "--tokenizer", "mix/tokenizer.model",
+                         *self.MIXTURE[-2:])
+            for file in FILES[:3]:
+                self.assertEqual((self.folder / "mix" / name / file).read_bytes(),
+                                 (self.folder / f"alone-{name}" / file).read_bytes(), (name, file))
+        # A fortieth of the text, but up to three tenths of the sample: its word is a piece.
+        self.command(product.ECHELON, "prepare", "in", "src", "-o", "joined", *options)
+        self.assertEqual([True, False], [b"struct" in (self.folder / folder / "tokenizer.model").read_bytes()
+                                         for folder in ("mix", "joined")])
+
+        before = {path: path.stat().st_mtime_ns for path in (self.folder / "mix").rglob("*") if path.name != "mixture.yaml"}
+        again = json.loads(self.command(product.ECHELON, *self.MIXTURE, "-o", "mix", *options, "--json").out)
+        self.assertEqual((["web", "code"], [True, True], "mix/mixture.yaml"), (
+            list(again["sources"]), [part["up_to_date"] for part in again["sources"].values()], again["recipe"]))
+        self.assertEqual(before, {path: path.stat().st_mtime_ns for path in before})
+        other = ["web=0.5" if word == "web=0.7" else word for word in self.MIXTURE]
+        self.assertIn("'mix/prepare.json' was made from other sources or options",
+                      self.command(product.ECHELON, *other, "-o", "mix", *options, code=4).err)
+
+        self.recipe(**{"include": "mix/mixture.yaml", "data.kind": "tokens", "model.vocab_size": 320, "train.steps": 4,
+                       "train.validate_every_steps": 4})
+        self.train("recipe.yaml")
+        self.assertIn("mixture: {mix/web/train.tok: 0.7, mix/code/train.tok: 0.3} ", (self.folder / "run/recipe.yaml").read_text())
+        self.assertLess({"validation_loss/web", "validation_loss/code"}, set(self.metrics()[-1]))
+
+    def test_mixture_killed(self):
+        self.write_mixture()
+        options = ("--train-tokenizer", 320, "--save-every", 0)
+        tree = lambda folder: {str(path.relative_to(self.folder / folder)): path.read_bytes().replace(folder.encode(), b"mix")
+                               for path in (self.folder / folder).rglob("*") if path.is_file()}
+        self.command(product.ECHELON, *self.MIXTURE, "-o", "mix", *options)
+        for number, point in enumerate(("publish::1", "publish::2", "prepare_saved::2", "prepare_finished")):
+            with self.subTest(point):
+                output = f"mi{number}"
+                self.command(product.ECHELON, *self.MIXTURE, "-o", output, *options, code=-9, ECHELON_KILL_POINT=point)
+                again = self.command(product.ECHELON, *self.MIXTURE, "-o", output, *options)
+                whole, made = tree("mix"), tree(output)
+                self.assertEqual([], [path for path in whole.keys() | made.keys() if whole.get(path) != made.get(path)])
+                self.assertEqual(number > 1, "training the tokenizer" not in again.err, again.err)
+
 
 if __name__ == "__main__":
     product.main()

@@ -18,6 +18,10 @@ namespace echelon::data {
                                                     const PrepareOptions& options,
                                                     const ProgressCallback& progress);
 
+/// A tokenizer of options.train_vocab_size pieces, trained on what sample_lines() gave. Throws Error(kData).
+[[nodiscard]] std::string train_on_sample(const std::vector<std::string>& lines,
+                                          const PrepareOptions& options, const ProgressCallback& progress);
+
 struct CorpusResult {
   PreparedFile train;
   PreparedFile valid;

@@ -10,6 +10,7 @@
 #include "data/prepare/records.h"
 #include "data/prepare/source_stream.h"
 #include "data/prepare/text_format.h"
+#include "text/tokenizer_training.h"
 
 namespace echelon::data {
 namespace {
@@ -94,9 +95,15 @@ std::vector<std::string> sample_lines(const std::vector<SourceFile>& files, cons
                  now.bytes_done += sampled.bytes;
                  progress(now);
                });
+  return lines;
+}
+
+std::string train_on_sample(const std::vector<std::string>& lines, const PrepareOptions& options,
+                            const ProgressCallback& progress) {
   if (lines.empty())
     throw Error(Code::kData, "the sources hold no text to train a tokenizer on: name sources that do");
-  return lines;
+  progress({.stage = "training the tokenizer", .bytes_done = 0, .bytes_total = 0, .tokens = 0});
+  return train_tokenizer(lines, options.train_vocab_size);
 }
 
 }  // namespace echelon::data

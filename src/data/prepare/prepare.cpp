@@ -25,39 +25,6 @@
 namespace echelon::data {
 namespace {
 
-void check(const PrepareOptions& options) {
-  const auto demand = [](bool holds, const std::string& text) {
-    if (!holds) throw Error(Code::kUsage, text);
-  };
-  demand(!options.sources.empty(), "no sources: name the files or folders to prepare");
-  demand(!options.output.empty(), "no output folder: name one with --output");
-  demand(options.tokenizer.empty() != (options.train_vocab_size == 0),
-         "name either a tokenizer (--tokenizer FILE) or the size of one to train (--train-tokenizer "
-         "VOCAB_SIZE)");
-  demand(options.input.empty() == options.target.empty(),
-         "--input and --target make pairs: name both fields, or neither for documents");
-  demand(options.pairs() || options.prefix.empty(), "--prefix needs --input and --target");
-  demand(!options.chats() || (!options.tokenizer.empty() && options.field.empty()),
-         str("--format ", word_of(options.format),
-             " needs --tokenizer, that of the model, and reads no --field"));
-  demand(!options.preferences() || (options.input.empty() && options.chat.messages == ChatOptions().messages),
-         "--format preference reads the fields prompt, chosen and rejected, and no --input, --target or "
-         "--messages");
-  demand(options.chat.max_without_target >= 0 && options.chat.max_without_target <= 1,
-         str("--max-without-target is ", options.chat.max_without_target, ", expected 0 to 1"));
-  check_roles(options.chat);
-  demand(options.train_vocab_size == 0 || (options.train_vocab_size >= kSmallestVocabulary &&
-                                           options.train_vocab_size <= kLargestVocabulary),
-         str("--train-tokenizer is ", options.train_vocab_size, ", expected ", kSmallestVocabulary, " to ",
-             kLargestVocabulary));
-  demand(options.validation_fraction >= 0 && options.validation_fraction <= 0.5,
-         str("--validation-fraction is ", options.validation_fraction, ", expected 0 to 0.5"));
-  demand(options.save_every_s >= 0 && options.save_every_s <= 86400,
-         str("--save-every is ", options.save_every_s, ", expected 0 to 86400 seconds"));
-  demand(options.threads >= 1 && options.threads <= 1024,
-         str("--threads is ", options.threads, ", expected 1 to 1024"));
-}
-
 /// Resolves what depends on the format, which may depend on the sources.
 void check_fields(const PrepareOptions& settled) {
   if (settled.rows()) return;
@@ -65,14 +32,6 @@ void check_fields(const PrepareOptions& settled) {
   if (!settled.pairs() && settled.field.empty()) return;
   throw Error(Code::kUsage, str(option, " rows, and the sources are read as ", word_of(settled.format),
                                 "; name their format with --format csv, jsonl or parquet"));
-}
-
-void make_output_folder(const PrepareOptions& options) {
-  in_context("output (--output)", [&] {
-    fs::make_directories(options.output, Code::kData);
-    if (!options.allow_foreign_folder)
-      fs::require_own_folder(options.output, Code::kData, "add --allow-foreign-folder");
-  });
 }
 
 /// Special tokens are found in a text by a tokenizer.json alone.
@@ -114,9 +73,7 @@ std::string tokenizer_model(const std::vector<SourceFile>& files, const PrepareO
     progress({.remark = "the tokenizer is the one that an earlier start has trained"});
     return read_tokenizer_model(path.string());
   }
-  const auto lines = sample_lines(files, options, progress);
-  progress({.stage = "training the tokenizer", .bytes_done = 0, .bytes_total = 0, .tokens = 0});
-  std::string model = train_tokenizer(lines, options.train_vocab_size);
+  std::string model = train_on_sample(sample_lines(files, options, progress), options, progress);
   fs::publish_file(path, model, Code::kData);
   return model;
 }
@@ -148,13 +105,54 @@ void publish_template(const ChatSource& source, const fs::Path& folder) {
 
 }  // namespace
 
+void check_options(const PrepareOptions& options) {
+  const auto demand = [](bool holds, const std::string& text) {
+    if (!holds) throw Error(Code::kUsage, text);
+  };
+  demand(!options.sources.empty(), "no sources: name the files or folders to prepare");
+  demand(!options.output.empty(), "no output folder: name one with --output");
+  demand(options.tokenizer.empty() != (options.train_vocab_size == 0),
+         "name either a tokenizer (--tokenizer FILE) or the size of one to train (--train-tokenizer "
+         "VOCAB_SIZE)");
+  demand(options.input.empty() == options.target.empty(),
+         "--input and --target make pairs: name both fields, or neither for documents");
+  demand(options.pairs() || options.prefix.empty(), "--prefix needs --input and --target");
+  demand(!options.chats() || (!options.tokenizer.empty() && options.field.empty()),
+         str("--format ", word_of(options.format),
+             " needs --tokenizer, that of the model, and reads no --field"));
+  demand(!options.preferences() || (options.input.empty() && options.chat.messages == ChatOptions().messages),
+         "--format preference reads the fields prompt, chosen and rejected, and no --input, --target or "
+         "--messages");
+  demand(options.chat.max_without_target >= 0 && options.chat.max_without_target <= 1,
+         str("--max-without-target is ", options.chat.max_without_target, ", expected 0 to 1"));
+  check_roles(options.chat);
+  demand(options.train_vocab_size == 0 || (options.train_vocab_size >= kSmallestVocabulary &&
+                                           options.train_vocab_size <= kLargestVocabulary),
+         str("--train-tokenizer is ", options.train_vocab_size, ", expected ", kSmallestVocabulary, " to ",
+             kLargestVocabulary));
+  demand(options.validation_fraction >= 0 && options.validation_fraction <= 0.5,
+         str("--validation-fraction is ", options.validation_fraction, ", expected 0 to 0.5"));
+  demand(options.save_every_s >= 0 && options.save_every_s <= 86400,
+         str("--save-every is ", options.save_every_s, ", expected 0 to 86400 seconds"));
+  demand(options.threads >= 1 && options.threads <= 1024,
+         str("--threads is ", options.threads, ", expected 1 to 1024"));
+}
+
+void make_output_folder(const PrepareOptions& options) {
+  in_context("output (--output)", [&] {
+    fs::make_directories(options.output, Code::kData);
+    if (!options.allow_foreign_folder)
+      fs::require_own_folder(options.output, Code::kData, "add --allow-foreign-folder");
+  });
+}
+
 bool PrepareOptions::writes_template() const {
   std::error_code ignored;
   return chats() && !std::filesystem::equivalent(TokenizerFolder(tokenizer).path(), output, ignored);
 }
 
 PrepareReport prepare(const PrepareOptions& given, const ProgressCallback& progress) {
-  check(given);
+  check_options(given);
   const Sources sources = list_sources(given);
   const auto& files = sources.files;
   PrepareOptions options = settle_format(given, files);

@@ -116,6 +116,12 @@ struct PrepareReport {
   std::optional<ChatAudit> chat;  ///< format chat; preference: of all answers
 };
 
+/// Throws Error(kUsage) for options that contradict each other or are out of range.
+void check_options(const PrepareOptions& options);
+
+/// Makes the output's folder. Throws Error(kData), also if it belongs to another user.
+void make_output_folder(const PrepareOptions& options);
+
 /// Makes output/train.tok, valid.tok, the tokenizer (tokenizer_file_name) and, last, prepare.json. The bytes
 /// of the three data files depend on the inputs and options alone, not on `threads`, nor on how often the
 /// work was interrupted: what it had saved (PartialOutput) is not done again. `progress` is called on the

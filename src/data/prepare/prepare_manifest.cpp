@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <utility>
 
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
@@ -82,6 +83,9 @@ PrepareManifest::PrepareManifest(const PrepareOptions& options, const std::vecto
                                  const Json& chat)
     : options_(options), folder_(options.output), identity_(identity_of(options, files, chat)) {}
 
+PrepareManifest::PrepareManifest(const PrepareOptions& options, Json identity)
+    : options_(options), folder_(options.output), identity_(std::move(identity)) {}
+
 /// Was it written for this identity? Compared as texts, because file names need not be UTF-8.
 bool PrepareManifest::made(const nlohmann::json& manifest) const {
   return manifest.is_object() && manifest.contains("made_from") &&
@@ -122,15 +126,19 @@ std::optional<PrepareReport> PrepareManifest::find_finished() const {
   }
 }
 
-void PrepareManifest::check_replaceable() const {
-  if (options_.force) return;
-  const stdfs::path folder(folder_);
+bool PrepareManifest::announced() const {
   try {
-    const auto text = fs::read_file(folder / "prepare.json", std::uint64_t{1} << 20, Code::kData);
-    if (made(read_foreign_json(text).value)) return;
+    const auto text =
+        fs::read_file(stdfs::path(folder_) / "prepare.json", std::uint64_t{1} << 20, Code::kData);
+    return made(read_foreign_json(text).value);
   } catch (const Error&) {
-    // No manifest: the other files in the folder decide.
+    return false;  // no manifest: the other files in the folder decide
   }
+}
+
+void PrepareManifest::check_replaceable() const {
+  if (options_.force || announced()) return;
+  const stdfs::path folder(folder_);
   std::error_code ignored;
   std::vector<std::string> names{"prepare.json", "train.tok", "valid.tok", "tokenizer.model",
                                  "tokenizer.json"};

@@ -17,12 +17,17 @@ class PrepareManifest {
   /// `chat`: ChatSource::identity(), or null.
   PrepareManifest(const PrepareOptions& options, const std::vector<SourceFile>& files,
                   const nlohmann::ordered_json& chat);
+  /// Identity of the work on several sources.
+  PrepareManifest(const PrepareOptions& options, nlohmann::ordered_json identity);
 
   [[nodiscard]] const nlohmann::ordered_json& identity() const { return identity_; }
 
   /// The report kept in `options.output`, when it was made from the same identity and its files still are the
   /// ones it tells of. Empty otherwise.
   [[nodiscard]] std::optional<PrepareReport> find_finished() const;
+
+  /// Returns whether the folder's manifest is of this identity, finished or not.
+  [[nodiscard]] bool announced() const;
 
   /// Throws Error(kData) when the folder holds data files of another identity, unless options.force.
   void check_replaceable() const;

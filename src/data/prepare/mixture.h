@@ -1,0 +1,32 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "data/prepare/prepare.h"
+
+namespace echelon::data {
+
+/// One of several sources that are prepared by one command, for `data.mixture`.
+struct MixturePart {
+  std::string name;
+  double weight = 0;
+  PrepareOptions options;  ///< of its own prepare(): one source, a folder called `name` in the mixture's
+};
+
+/// The parts of `options`, whose sources are written NAME=PATH; `weights` holds NAME=NUMBER of each. Throws
+/// Error(kUsage).
+[[nodiscard]] std::vector<MixturePart> mixture_parts(const PrepareOptions& options,
+                                                     const std::vector<std::string>& weights);
+
+/// Lists the sources of all parts, so that a missing one is known at once. Where a tokenizer is to be
+/// trained, trains one for all, on a share of each source as large as its weight, and names it in the parts'
+/// options. It is kept as tokenizer.model of the mixture's folder, with a prepare.json that says what it was
+/// made from, and used again by the same command. Throws as prepare() does.
+void prepare_mixture_tokenizer(const PrepareOptions& options, std::vector<MixturePart>& parts,
+                               const ProgressCallback& progress);
+
+/// A recipe to include: the section data. `reports`: of prepare() of each part.
+[[nodiscard]] std::string mixture_recipe(const std::vector<MixturePart>& parts,
+                                         const std::vector<PrepareReport>& reports);
+
+}  // namespace echelon::data
