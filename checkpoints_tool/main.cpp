@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "base/terminal/command_line.h"
 #include "base/terminal/completion.h"
+#include "base/terminal/machine_output.h"
 #include "base/terminal/manual_page.h"
 #include "base/terminal/standard_output.h"
 #include "base/terminal/status_line.h"
@@ -29,7 +30,7 @@ void add_ls(CLI::App& app) {
   CLI::App* command = app.add_subcommand("ls", "List the checkpoints of a run");
   command->add_option("RUN", options->folder, "Run folder, its checkpoints folder, or one step folder")
       ->required();
-  command->add_flag("--json", options->json, "Print JSON");
+  add_json(*command, options->json);
   command->callback([options] { list_checkpoints(*options); });
 }
 
@@ -37,7 +38,7 @@ void add_inspect(CLI::App& app) {
   auto options = std::make_shared<InspectOptions>();
   CLI::App* command = app.add_subcommand("inspect", "Show what a checkpoint holds, without reading tensors");
   command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
-  command->add_flag("--json", options->json, "Print JSON");
+  add_json(*command, options->json);
   command->callback([options] { inspect(*options); });
 }
 
@@ -50,7 +51,7 @@ void add_verify(CLI::App& app) {
       command->add_flag("--quick", options->quick, "Sizes, indexes and coverage only, no tensor bytes");
   command->add_flag("--deep", options->deep, "Also every byte against its checksum (default)")
       ->excludes(quick);
-  command->add_flag("--json", options->json, "Print JSON");
+  add_json(*command, options->json);
   add_quiet(*command);
   command->callback([options] { verify_checkpoint(*options); });
 }
@@ -127,7 +128,7 @@ void add_salvage(CLI::App& app) {
   command->add_option("DIR", options->folder, "Step folder")->required()->check(CLI::ExistingDirectory);
   command->add_option("-o,--output", options->output,
                       "HDF5 file for the intact tensors, with a report beside it; must not exist");
-  command->add_flag("--json", options->json, "Print JSON");
+  add_json(*command, options->json);
   add_limits(*command, options->limits);
   add_quiet(*command);
   command->callback([options] { salvage_tensors(*options); });
@@ -140,7 +141,7 @@ void add_diff(CLI::App& app, int& exit_code) {
   command->add_option("A", options->a, kCheckpointHelp)->required();
   command->add_option("B", options->b, kCheckpointHelp)->required();
   command->add_flag("--data", options->data, "Read the tensors that differ and report by how much");
-  command->add_flag("--json", options->json, "Print JSON");
+  add_json(*command, options->json);
   add_quiet(*command);
   command->callback([options, &exit_code] { exit_code = diff_checkpoints(*options) ? 0 : kDiffer; });
 }
@@ -190,7 +191,7 @@ void add_removal(CLI::App& command, Path& run, bool& yes, bool& json) {
       .add_flag_function(
           "--dry-run", [](std::int64_t) {}, "Only list what would be removed (default)")
       ->excludes(carry_out);
-  command.add_flag("--json", json, "Print JSON");
+  add_json(command, json);
 }
 
 void add_prune(CLI::App& app) {

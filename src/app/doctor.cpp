@@ -30,7 +30,7 @@ namespace {
 using nlohmann::json;
 
 struct DoctorArguments {
-  bool as_json = false;
+  bool json = false;
   int ranks = 0;
   double timeout_s = 30.0;
 };
@@ -162,7 +162,7 @@ void examine_bootstrap(const DoctorArguments& arguments) {
   job->finish();
   if (info.rank != 0) return;
   round_numbers(found);
-  std::cout << (arguments.as_json ? json_text(found) + "\n" : text_of(found)) << std::flush;
+  std::cout << (arguments.json ? json_text(found) + "\n" : text_of(found)) << std::flush;
 }
 
 int run_bootstrap(const DoctorArguments& arguments) {
@@ -176,7 +176,7 @@ int run_bootstrap(const DoctorArguments& arguments) {
   }
   std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(), "doctor",
                                    "bootstrap", "--timeout", str(arguments.timeout_s)};
-  if (arguments.as_json) command.emplace_back("--json");
+  if (arguments.json) command.emplace_back("--json");
   return launch_local_ranks(arguments.ranks, command);
 }
 
@@ -195,7 +195,7 @@ void add_doctor(CLI::App& app, int& status) {
       doctor->add_subcommand("bootstrap",
                              "How ranks find each other and communicate: alone, under mpirun, or as "
                              "srun --mpi=pmix echelon doctor bootstrap");
-  command->add_flag("--json", arguments->as_json, "One JSON object on standard output");
+  add_json(*command, arguments->json);
   command->add_option("--ranks", arguments->ranks, "Start this many local ranks first")
       ->check(in_range(1, 4096));
   command->add_option("--timeout", arguments->timeout_s, "Longest wait for the other ranks, seconds")

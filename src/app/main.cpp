@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "base/terminal/command_line.h"
 #include "base/terminal/completion.h"
+#include "base/terminal/machine_output.h"
 #include "base/terminal/manual_page.h"
 #include "base/terminal/standard_output.h"
 

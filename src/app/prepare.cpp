@@ -189,7 +189,7 @@ void prepare_mixture(const Arguments& arguments) {
   fs::publish_file(file, recipe, Code::kData);
   json["recipe"] = file;
   if (arguments.json) {
-    std::cout << json_text(json, -1) << "\n";
+    std::cout << json_text(json) << "\n";
   } else {
     std::cout << file << ":\n"
               << recipe << "recipe: model.vocab_size: " << reports.front().vocab_size << ", include: " << file
@@ -256,7 +256,7 @@ void add_output_options(CLI::App& command, Arguments& arguments) {
                    "Replace output that was made from other sources or options");
   command.add_flag("--allow-foreign-folder", arguments.options.allow_foreign_folder,
                    "Allow an output folder of another user, who can then change the files");
-  command.add_flag("--json", arguments.json, "Print the result as JSON");
+  add_json(command, arguments.json);
 }
 
 }  // namespace

@@ -56,10 +56,10 @@ void copy(const std::string& name, const std::string& destination) {
   std::cout << path.string() << '\n';
 }
 
-void print_differences(const std::string& a, const std::string& b, bool as_json) {
+void print_differences(const std::string& a, const std::string& b, bool json) {
   const std::vector<recipe::Change> changes =
       recipe::changes(load_recipe(a, {}).recipe, load_recipe(b, {}).recipe);
-  if (as_json) {
+  if (json) {
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
     for (const recipe::Change& change : changes)
       all.push_back({{"key", change.key}, {"a", change.then}, {"b", change.now}});
@@ -130,7 +130,7 @@ void add_recipes(CLI::App& app, int&) {
   diff->add_option("recipe", arguments->name, "YAML file, or a name that `echelon recipes ls` prints")
       ->required();
   diff->add_option("other_recipe", arguments->other, "Another")->required();
-  diff->add_flag("--json", arguments->json, "A JSON list of objects: key, a, b");
+  add_json(*diff, arguments->json);
   diff->callback([arguments] { print_differences(arguments->name, arguments->other, arguments->json); });
 }
 

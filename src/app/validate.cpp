@@ -131,8 +131,7 @@ void add_validate(CLI::App& app, int& status) {
   auto* ranks =
       command->add_option("--ranks", arguments->ranks, "Also check batch and mesh for this number of ranks")
           ->check(in_range(1, 1'000'000));
-  auto* json =
-      command->add_flag("--json", arguments->json, "Print JSON: recipe and origins, or the list of faults");
+  auto* json = add_json(*command, arguments->json);
   auto* schema =
       command->add_flag("--schema", arguments->schema, "Print the JSON Schema of recipes, for editors");
   auto* reference =

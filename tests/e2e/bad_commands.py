@@ -33,6 +33,30 @@ REFUSED = {
     "tool_unknown_target": (product.CKPT, "consolidate", "run", "--to", "onnx", "--output", "out"),
 }
 
+# Commands with --json, each with its exit codes and what it is given here; {} is a checkpoint. Where a report takes seconds, the
+# tests of the command read it.
+JSON = {
+    (product.ECHELON, "validate"): ({0}, ["recipe.yaml"]),
+    (product.ECHELON, "plan"): ({0}, ["recipe.yaml"]),
+    (product.ECHELON, "prove"): ({2}, ["recipe.yaml", "data.kind=preference"]),
+    (product.ECHELON, "recipes", "diff"): ({0}, ["smoke", "recipe.yaml"]),
+    (product.ECHELON, "prepare"): ({0}, ["data-text", "-o", "again", "--train-tokenizer", 320]),
+    (product.ECHELON, "evaluate"): ({0}, ["run", "--task", "questions.jsonl"]),
+    (product.ECHELON, "runs"): ({0}, ["."]),
+    (product.ECHELON, "doctor", "recipe"): ({0, 3}, ["recipe.yaml"]),
+    (product.ECHELON, "doctor", "cluster"): ({0, 3}, []),
+    (product.ECHELON, "doctor", "install"): ({0, 3}, []),
+    (product.ECHELON, "doctor", "job"): ({2}, ["--slow", 2]),
+    (product.ECHELON, "doctor", "bootstrap"): ({0}, []),
+    (product.CKPT, "ls"): ({0}, ["run"]),
+    (product.CKPT, "inspect"): ({0}, ["run"]),
+    (product.CKPT, "verify"): ({0}, ["run"]),
+    (product.CKPT, "salvage"): ({0}, ["{}"]),
+    (product.CKPT, "diff"): ({0}, ["run", "run"]),
+    (product.CKPT, "prune"): ({0}, ["run"]),
+    (product.CKPT, "gc"): ({0}, ["run"]),
+}
+
 
 class Tests(product.Case):
     def usage(self, *arguments, program=product.ECHELON, **more):
@@ -112,6 +136,29 @@ class Tests(product.Case):
             error = json.loads(result.out)["error"]
             self.assertEqual(result.code, error["code"])
             self.assertEqual(f"{pathlib.Path(program).name}: {error['message']}\n", result.err)
+
+    def test_json_is_one_value_of_any_command(self):
+        have = {(program, *path) for program in (product.ECHELON, product.CKPT)
+                for path, text in self.commands_of(program).items() if "--json" in text}
+        self.assertEqual(have, set(JSON))
+        self.prepare()
+        self.train(self.recipe(**{**product.ON_TOKENS, "train.steps": 3}))
+        (self.folder / "questions.jsonl").write_text('{"context": "alpha", "choices": ["beta", "mu"], "answer": 1}\n')
+
+        def value(command, codes):
+            ran = subprocess.run([str(word).format(self.checkpoints()[-1]) for word in command] + ["--json"], cwd=self.folder, text=True,
+                                 env=product.environment(), capture_output=True, timeout=product.WAIT_S)
+            self.assertIn(ran.returncode, codes, (command, ran.stderr))
+            return json.loads(ran.stdout)
+
+        for command, (codes, words) in JSON.items():
+            value([*command, *words], codes)
+            self.assertEqual(["error"], list(value([*command, "--no-such-option"], {
+  2})))
+#Found by the engine, which reports its own errors, and by that of a rank.
+        nowhere = [product.ECHELON, "evaluate", "nowhere", "--task", "questions.jsonl"]
+        self.assertEqual(value(nowhere, {5}), value([*nowhere, "--ranks", 2], {
+  5}))
 
     def test_recipe_missing(self):
         self.usage("train", "recipe.yaml")

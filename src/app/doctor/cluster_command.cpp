@@ -83,7 +83,7 @@ void doctor_cluster(ClusterArguments arguments) {
   Report report("cluster");
   examine_slurm(arguments, recipe ? predict_save(*recipe, arguments.wish, folder) : std::nullopt, report);
   report.add(judge_folder(folder, true));
-  report.finish(arguments.common.as_json, seconds_since(start));
+  report.finish(arguments.common.json, seconds_since(start));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ void add_install(CLI::App& doctor);
 
 /// The options that all of these subcommands have.
 struct CommonArguments {
-  bool as_json = false;
+  bool json = false;
   std::string root = "/";
 };
 void add_common(CLI::App& command, CommonArguments& arguments);

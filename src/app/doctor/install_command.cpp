@@ -13,6 +13,7 @@
 #include "base/process/process.h"
 #include "base/steady_time.h"
 #include "base/str.h"
+#include "base/terminal/command_line.h"
 #include "bootstrap/job.h"
 #include "bootstrap/pmix_client.h"
 #include "comm/mpi/mpi_worker.h"
@@ -89,7 +90,7 @@ void doctor_install(const CommonArguments& arguments) {
   report.add(check_mpirun());
   report.add(check_gpu_code());
   report.add(loaded("parquet", "libarrow.so", parquet, Verdict::kWarning, "only Parquet sources need it"));
-  report.finish(arguments.as_json, seconds_since(start));
+  report.finish(arguments.json, seconds_since(start));
 }
 
 }  // namespace
@@ -98,7 +99,7 @@ void add_install(CLI::App& doctor) {
   auto arguments = std::make_shared<CommonArguments>();
   CLI::App* command =
       doctor.add_subcommand("install", "Say what this installation loads from where, and what is missing");
-  command->add_flag("--json", arguments->as_json, "One JSON object on standard output");
+  add_json(*command, arguments->json);
   command->callback([arguments] { doctor_install(*arguments); });
 }
 

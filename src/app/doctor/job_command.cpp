@@ -109,7 +109,7 @@ std::unique_ptr<Job> join_job(const JobArguments& arguments, Report& report, Clo
   } catch (const Error& error) {
     if (!first_of_step()) throw;
     report.add(fault("pmix", error.what(), "docs/bootstrap.md lists what is refused and why"));
-    report.finish(arguments.common.as_json, seconds_since(start));
+    report.finish(arguments.common.json, seconds_since(start));
     throw;
   }
 }
@@ -123,7 +123,7 @@ std::unique_ptr<Job> join_job(const JobArguments& arguments, Report& report, Clo
     for (const std::string& host : info.hosts)
       if (text.find("(" + host + ")") != text.npos) nodes.push_back(host);
     report.add(fault("exchange", text, "examine the named node, or leave it out (--exclude)", nodes));
-    report.finish(arguments.common.as_json, seconds_since(start));
+    report.finish(arguments.common.json, seconds_since(start));
   }
   throw Error(Code::kEnvironment, error.what());
 }
@@ -145,7 +145,7 @@ void doctor_job(const JobArguments& arguments) {
   }
   const bool leads = job->info().rank == 0;
   try {
-    if (leads) report.finish(arguments.common.as_json, seconds_since(start));
+    if (leads) report.finish(arguments.common.json, seconds_since(start));
   } catch (const Error&) {
     if (!in_order) job->fence("doctor report");
     throw;
@@ -171,7 +171,7 @@ int run(const JobArguments& arguments) {
                                    str(arguments.slow),
                                    "--root",
                                    arguments.common.root};
-  if (arguments.common.as_json) command.emplace_back("--json");
+  if (arguments.common.json) command.emplace_back("--json");
   if (!arguments.calibrate.empty()) {
     command.emplace_back("--calibrate");
     command.push_back(std::filesystem::absolute(arguments.calibrate).string());

@@ -64,13 +64,13 @@ void doctor_recipe(const RecipeArguments& arguments) {
     if (error.code() != Code::kUsage) throw;
     add_recipe_faults(report, error);
   }
-  report.finish(arguments.common.as_json, seconds_since(start));
+  report.finish(arguments.common.json, seconds_since(start));
 }
 
 }  // namespace
 
 void add_common(CLI::App& command, CommonArguments& arguments) {
-  command.add_flag("--json", arguments.as_json, "One JSON object on standard output (docs/doctor.md)");
+  add_json(command, arguments.json);
   command.add_option("--root", arguments.root, "Read the machine's files below this folder, not below /")
       ->check(CLI::ExistingDirectory)
       ->capture_default_str();

@@ -41,6 +41,7 @@ struct InferenceRequest {
   std::string base;                  ///< of adapters, instead of where the checkpoint says; empty: there
   TrainDevice device = TrainDevice::kAuto;
   Launch launch = Launch::kSingle;
+  bool json = false;  ///< the result, or an error, is one JSON value
 };
 
 struct SampleRequest : InferenceRequest {
@@ -51,7 +52,6 @@ struct SampleRequest : InferenceRequest {
 
 struct EvaluateRequest : InferenceRequest {
   EvaluationOptions tasks;
-  bool json = false;  ///< the result is one JSON object
 };
 
 struct RehearseRequest {

@@ -107,7 +107,7 @@ void add_evaluate(CLI::App& app, int& status) {
       ->allow_extra_args(false);
   command->add_option("--after", arguments->after,
                       "Text behind which the answer stands in what is generated, such as ####");
-  command->add_flag("--json", request.json, "Print one JSON object");
+  add_json(*command, request.json);
   add_rank_options(*command, request, arguments->ranks, "the work");
   command->callback([arguments, command, &status] { status = evaluate(*arguments, *command); });
 }

@@ -125,7 +125,7 @@ void add_plan(CLI::App& app, int& status) {
   command->add_flag("--units", arguments->units, "Also the tree of units with parameters and bytes");
   command->add_flag("--operations", arguments->operations,
                     "Also a table of operations: FLOPs, bytes, time, and what limits them");
-  command->add_flag("--json", arguments->json, "One JSON object instead of text");
+  add_json(*command, arguments->json);
   command->add_flag("--fit", arguments->fit,
                     "Search for changes of the recipe with which it fits, best first");
   command->footer(

@@ -168,7 +168,7 @@ void add_prove(CLI::App& app, int& status) {
   command->add_option("--ranks", arguments->ranks, "Most local ranks to train on")
       ->check(in_range(1, 16))
       ->capture_default_str();
-  command->add_flag("--json", arguments->json, "One JSON object instead of text");
+  add_json(*command, arguments->json);
   command->footer(
       "Compared are samples, gradients, the recipe's own precision, and training that goes on, is resumed "
       "and "

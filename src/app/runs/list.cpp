@@ -6,16 +6,17 @@
 #include "app/commands.h"
 #include "base/foreign_text.h"
 #include "base/str.h"
+#include "base/terminal/command_line.h"
 #include "base/utc_time.h"
 #include "report/watch/run_table.h"
 
 namespace echelon::app {
 namespace {
 
-void print_runs(const std::string& folder, bool as_json) {
+void print_runs(const std::string& folder, bool json) {
   const double now_s = utc_now_s();
   const std::vector<report::RunRow> runs = report::find_runs(folder, now_s);
-  if (as_json) {
+  if (json) {
     std::cout << json_text(report::json_of(runs)) << '\n';
   } else if (runs.empty()) {
     std::cout << "no run at or below '" << printable(folder) << "'\n";
@@ -35,7 +36,7 @@ void add_runs(CLI::App& app, int&) {
   CLI::App* command =
       app.add_subcommand("runs", "List the runs below a folder: state, step, loss, speed, newest save");
   command->add_option("folder", arguments->folder, "Folder to search, 4 levels deep")->capture_default_str();
-  command->add_flag("--json", arguments->json, "A JSON list of objects");
+  add_json(*command, arguments->json);
   command->callback([arguments] { print_runs(arguments->folder, arguments->json); });
 }
 

@@ -1,15 +1,12 @@
 #include "base/terminal/command_line.h"
 
 #include <algorithm>
-#include <iostream>
-#include <nlohmann/json.hpp>
-#include <streambuf>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/foreign_text.h"
 #include "base/log.h"
 #include "base/number.h"
-#include "base/process/process.h"
 #include "base/str.h"
 #include "base/terminal/status_line.h"
 
@@ -74,6 +71,10 @@ void add_quiet(CLI::App& command) {
                             "Print no progress: results, warnings and errors only");
 }
 
+CLI::Option* add_json(CLI::App& command, bool& json) {
+  return command.add_flag("--json", json, "Print one JSON value instead of text, also for an error");
+}
+
 CLI::Option* add_bytes(CLI::App& command, const std::string& name, double& bytes, const std::string& help) {
   const auto problem = [](std::string& text) {
     double value = 0;
@@ -113,46 +114,6 @@ void check_commands(const CLI::App& app, const std::vector<std::string>& words) 
     at = at->get_subcommand(words[i]);
     place += ' ' + words[i];
   }
-}
-
-/// Passes everything on and records whether anything was printed.
-class MachineOutput::Watch final : public std::streambuf {
- public:
-  Watch() : below_(std::cout.rdbuf(this)) {}
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
-  ~Watch() override { std::cout.rdbuf(below_); }
-  [[nodiscard]] bool any() const { return any_; }
-
- protected:
-  int_type overflow(int_type c) override {
-    any_ = true;
-    return traits_type::eq_int_type(c, traits_type::eof()) ? traits_type::not_eof(c)
-                                                           : below_->sputc(traits_type::to_char_type(c));
-  }
-  std::streamsize xsputn(const char* text, std::streamsize count) override {
-    any_ = any_ || count > 0;
-    return below_->sputn(text, count);
-  }
-  int sync() override { return below_->pubsync(); }
-
- private:
-  std::streambuf* below_;
-  bool any_ = false;
-};
-
-MachineOutput::MachineOutput(const std::vector<std::string>& words) : watch_(std::make_unique<Watch>()) {
-  const auto end = std::ranges::find(words, "--");
-  wanted_ = std::find(words.begin(), end, "--json") != end && first_of_step();
-}
-
-MachineOutput::~MachineOutput() = default;
-
-void MachineOutput::report(const Error& error) {
-  if (!wanted_ || watch_->any() || error.is_reported()) return;
-  const nlohmann::ordered_json object{
-      {"error", {{"code", static_cast<int>(error.code())}, {"message", error.what()}}}};
-  std::cout << json_text(object) << std::endl;
 }
 
 }  // namespace echelon

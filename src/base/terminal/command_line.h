@@ -43,6 +43,9 @@ CLI::Option* add_bytes(CLI::App& command, const std::string& name, double& bytes
 /// option, the long name alone. Warnings and errors are still printed.
 void add_quiet(CLI::App& command);
 
+/// Adds --json, with which a command prints one JSON value. MachineOutput prints that of an error.
+CLI::Option* add_json(CLI::App& command, bool& json);
+
 /// Numbers above 0.
 [[nodiscard]] CLI::Validator above_zero();
 
@@ -58,25 +61,5 @@ void add_quiet(CLI::App& command);
 /// `app`, or one that has commands of its own and none of them; it tells the nearest, or all. Words that
 /// begin with '-' are left to CLI11.
 void check_commands(const CLI::App& app, const std::vector<std::string>& words);
-
-/// Watches standard output of a command that may run with --json: knows whether anything was printed. Create
-/// it before the first output.
-class MachineOutput {
- public:
-  /// `words`: the command line behind the program's name.
-  explicit MachineOutput(const std::vector<std::string>& words);
-  MachineOutput(const MachineOutput&) = delete;
-  MachineOutput& operator=(const MachineOutput&) = delete;
-  ~MachineOutput();
-
-  /// With --json, prints {"error": {"code": .., "message": ".."}} if the command printed no report of its
-  /// own. In a job only rank 0 prints it. No rank prints an error that is reported already.
-  void report(const Error& error);
-
- private:
-  class Watch;
-  bool wanted_;
-  std::unique_ptr<Watch> watch_;
-};
 
 }  // namespace echelon

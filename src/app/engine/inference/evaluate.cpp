@@ -6,6 +6,7 @@
 #include "app/engine/engine.h"
 #include "app/engine/inference/infer.h"
 #include "app/engine/inference/model_source.h"
+#include "base/foreign_text.h"
 #include "base/str.h"
 #include "comm/agree.h"
 #include "model/model.h"
@@ -69,14 +70,13 @@ void evaluate(const EvaluateRequest& request, const InferencePlace& place) {
     all[result->name] = json_of(*result);
   }
   if (request.json && place.comm.rank() == 0)
-    std::cout << nlohmann::ordered_json{{"tasks", std::move(all)}}.dump(2) << std::endl;
+    std::cout << json_text(nlohmann::ordered_json{{"tasks", std::move(all)}}) << std::endl;
 }
 
 }  // namespace
 }  // namespace echelon::app
 
 int echelon_engine_evaluate(const echelon::app::EvaluateRequest& request) {
-  return echelon::app::infer(request.launch, request.device, [&](const echelon::InferencePlace& place) {
-    echelon::app::evaluate(request, place);
-  });
+  return echelon::app::infer(
+      request, [&](const echelon::InferencePlace& place) { echelon::app::evaluate(request, place); });
 }

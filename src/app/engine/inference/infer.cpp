@@ -5,6 +5,7 @@
 #include "app/engine/rank_error.h"
 #include "app/engine/threads.h"
 #include "app/report_error.h"
+#include "base/terminal/machine_output.h"
 #include "bootstrap/options.h"
 #include "comm/mpi/mpi_world.h"
 #include "model/ops/products/compiled_products.h"
@@ -27,24 +28,29 @@ void run_rank(Job& job, TrainDevice device, const std::function<void(const Infer
 
 }  // namespace
 
-int infer(Launch launch, TrainDevice device, const std::function<void(const InferencePlace&)>& body) {
+int infer(const InferenceRequest& request, const std::function<void(const InferencePlace&)>& body) {
+  MachineOutput output(request.json);
+  const auto fail = [&output](const Error& error, const std::string& where) {
+    output.report(error);
+    return report_error(error, where);
+  };
   // Each text has new shapes, so oneDNN would fill its cache with products that are not used again.
   ops::keep_compiled_products(ops::products_worth_keeping(1, 1, kernels::bf16_products()));
   try {
-    const auto job = bootstrap(launch, kTimeout_s);
+    const auto job = bootstrap(request.launch, kTimeout_s);
     try {
-      run_rank(*job, device, body);
+      run_rank(*job, request.device, body);
       finish_mpi();
       job->finish();
       return 0;
     } catch (...) {
       const Error error = current_error(kOutOfMemory);
-      const int status = report_error(error, where(*job));
+      const int status = fail(error, where(*job));
       job->abort(status, error.what());
       return status;
     }
   } catch (const Error& error) {
-    return report_error(error, "");
+    return fail(error, "");
   }
 }
 

@@ -1,15 +1,14 @@
 #pragma once
 #include <functional>
 
-#include "bootstrap/job.h"
+#include "app/engine/engine.h"
 #include "train/eval/inference_model.h"
-#include "train/options.h"
 
 namespace echelon::app {
 
 /// Runs `body` as one rank of a job that only computes with a model, and returns the exit code. An error is
 /// reported and ends the other ranks, too.
-[[nodiscard]] int infer(Launch launch, TrainDevice device,
+[[nodiscard]] int infer(const InferenceRequest& request,
                         const std::function<void(const InferencePlace&)>& body);
 
 }  // namespace echelon::app

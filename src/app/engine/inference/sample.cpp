@@ -189,7 +189,6 @@ void sample(const SampleRequest& request, const InferencePlace& place) {
 }  // namespace echelon::app
 
 int echelon_engine_sample(const echelon::app::SampleRequest& request) {
-  return echelon::app::infer(request.launch, request.device, [&](const echelon::InferencePlace& place) {
-    echelon::app::sample(request, place);
-  });
+  return echelon::app::infer(
+      request, [&](const echelon::InferencePlace& place) { echelon::app::sample(request, place); });
 }
