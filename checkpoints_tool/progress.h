@@ -1,26 +1,25 @@
 #pragma once
-#include <chrono>
 #include <cstdint>
 #include <string>
 
+#include "base/terminal/progress_bar.h"
+#include "checkpoints_tool/interrupt.h"
+
 namespace echelon::tool {
 
-/// A bar on standard error if that is a terminal, otherwise nothing. Long work also notices Ctrl-C here.
+/// A bar, at which long work also notices Ctrl-C.
 class Progress {
  public:
-  explicit Progress(std::string doing);
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-  ~Progress();  ///< wipes the bar
+  /// As of ProgressBar.
+  explicit Progress(const std::string& doing, const std::string& unit = "") : bar_(doing, unit) {}
   /// Throws Interrupted after SIGINT or SIGTERM.
-  void show(std::uint64_t done, std::uint64_t total);
+  void show(std::uint64_t done, std::uint64_t total) {
+    check_interrupt();
+    bar_.show(done, total);
+  }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  std::string doing_;
-  bool terminal_;
-  Clock::time_point start_ = Clock::now();
-  Clock::time_point last_ = start_;
+  ProgressBar bar_;
 };
 
 }  // namespace echelon::tool

@@ -49,7 +49,7 @@ std::vector<H5ViewDataset> datasets_of(const Contents& contents, const Reader& r
 /// A wrong or missing mapping changes at least one of them.
 void check_view(const Path& path, const Reader& reader) {
   const checkpoint::H5ViewReader view(path);
-  Progress progress("checking");
+  Progress progress("checking", "tensors");
   std::uint64_t done = 0;
   for (const TensorInfo& tensor : reader.tensors()) {
     progress.show(++done, reader.tensors().size());

@@ -23,7 +23,7 @@ void TensorSource::open_base(const std::string& folder) {
   }
   base_ =
       families::open_base(*note_, {{folder.empty() ? note_->folder : folder}, "name its folder with --base"});
-  Progress progress("checking the base");
+  Progress progress("checking the base", "tensors");
   std::uint64_t done = 0;
   for (const BaseNote::Tensor& noted : note_->tensors) {
     const checkpoint::TensorDigest digest = digest_of(*base_, noted.info);

@@ -177,7 +177,7 @@ std::string section_of(const LoraOptions& lora) {
 checkpoint::BaseNote note_of(const BaseWeights& base, const PeftAdapter& adapter,
                              const std::vector<TensorInfo>& model, families::OutputType dtype) {
   checkpoint::BaseNote note = base.place();
-  Progress progress("reading the base");
+  Progress progress("reading the base", "tensors");
   for (const TensorInfo& weight : model) {
     const std::string name = str(kModelPrefix, weight.name);
     if (!adapter.tensors().contains(name)) note.tensors.push_back({{name, DType::kF32, weight.shape}});

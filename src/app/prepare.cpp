@@ -1,7 +1,5 @@
 #include "data/prepare/prepare.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -45,7 +43,7 @@ struct Arguments {
 /// Progress on standard error: a live bar on a terminal, else a line every ten seconds.
 class ProgressLine {
  public:
-  ProgressLine() : live_(status_line::is_possible(STDERR_FILENO)), stage_start_(Clock::now()) {}
+  ProgressLine() : live_(status_line::is_live()), stage_start_(Clock::now()) {}
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
   ~ProgressLine() { status_line::show(""); }

@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <csignal>
 #include <cstdlib>
 #include <memory>
@@ -18,7 +16,6 @@
 #include "base/process/process.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
-#include "base/terminal/status_line.h"
 
 namespace echelon::app {
 namespace {
@@ -95,7 +92,6 @@ int train(const TrainArguments& arguments) {
   // The run's time includes the launcher and the loading of the engine.
   if (ranks > 0) setenv("ECHELON_STARTED_AT", std::to_string(process_began_s()).c_str(), 0);
   if (ranks > 1) {
-    if (status_line::is_possible(STDERR_FILENO)) setenv("ECHELON_PROGRESS", "bar", 0);
     std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(), "train",
                                      arguments.recipe};
     command.insert(command.end(), arguments.overrides.begin(), arguments.overrides.end());

@@ -1,7 +1,5 @@
 #include "run/progress.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <iomanip>
 #include <string_view>
@@ -33,10 +31,8 @@ std::string rate(const StepMetrics& m) {
 
 Progress::Style Progress::detect() {
   const char* variable = std::getenv("ECHELON_PROGRESS");
-  const std::string_view wanted = variable == nullptr ? "" : variable;
-  if (wanted == "none") return Style::kNone;
-  const bool terminal = status_line::is_possible(STDERR_FILENO) || wanted == "bar";
-  return terminal ? Style::kBar : Style::kLines;
+  if (variable != nullptr && std::string_view(variable) == "none") return Style::kNone;
+  return status_line::is_live() ? Style::kBar : Style::kLines;
 }
 
 Progress::Progress(Style style, std::int64_t first_step, std::int64_t steps) : style_(style), steps_(steps) {

@@ -11,8 +11,7 @@ namespace echelon {
 class Progress {
  public:
   enum class Style { kNone, kLines, kBar };
-  /// kBar when standard error is a terminal that can rewrite a line, or the local launcher says that its own
-  /// is one (ECHELON_PROGRESS=bar); kNone with ECHELON_PROGRESS=none.
+  /// kBar when status_line::is_live(); kNone with ECHELON_PROGRESS=none.
   [[nodiscard]] static Style detect();
 
   Progress(Style style, std::int64_t first_step, std::int64_t steps);

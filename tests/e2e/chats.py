@@ -2,7 +2,6 @@
 import json
 import pathlib
 import random
-import shlex
 import sys
 
 import product
@@ -136,9 +135,7 @@ class Tests(product.Case):
 
         def shown(output, *options):
             command = [product.ECHELON, "prepare", "chats.jsonl", "--format", "chat", "--tokenizer", "hf", "-o", output, *options]
-            on_terminal = self.command("script", "--quiet", "--return", "--command", shlex.join([*command, "--show", "1"]), "/dev/null",
-                                       TERM="xterm").out
-            return on_terminal, self.command(*command, "--force", "--seed", 2).err
+            return self.on_terminal(*command, "--show", 1), self.command(*command, "--force", "--seed", 2).err
 
         on_terminal, without = shown("usual")
         self.assertIn("⟦the ", on_terminal)

@@ -1,5 +1,6 @@
 """Tasks: the scores of a run are those of its checkpoints, on any number of ranks, and choose the step that is kept."""
 import json
+import re
 
 import product
 from sample import LINE, byte_level_tokenizer
@@ -71,8 +72,14 @@ class Tests(product.Case):
             rest = self.evaluate("run", "--ranks", ranks, task="rest.jsonl")["rest"]
             self.assertAlmostEqual((2 / 9 / 2) ** 0.5, rest.pop("exact_stderr"))
             self.assertEqual({"kind": "exact", "items": 3, "exact": 2 / 3}, rest)
-        text = self.command(product.ECHELON, "evaluate", "run", "--task", "next.jsonl").out
-        self.assertIn("next: acc 0.75 +- 0.1637, acc_norm ", text)
+        line = "next: acc 0.75 +- 0.1637, acc_norm "
+        self.assertIn(line, self.command(product.ECHELON, "evaluate", "run", "--task", "next.jsonl").out)
+        evaluate = [product.ECHELON, "evaluate", "run", "--task", "next.jsonl", "--ranks", 2]
+        text = self.on_terminal(*evaluate)
+        self.assertRegex(text, rf"\x1b\[\?7lloading the weights\x1b(.|\n)*\x1b\[\?7lnext\x1b(.|\n)*{re.escape(line)}")
+        text = self.on_terminal(*evaluate, "--quiet")
+        self.assertIn(line, text)
+        self.assertNotIn("\x1b", text)
         self.assertEqual(4, self.evaluate("run", "--limit", 4)["next"]["items"])
         self.assertEqual(0.0, self.evaluate("run", "--after", "####", task="rest.jsonl")["rest"]["exact"])
 

@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -118,6 +119,11 @@ class Case(unittest.TestCase):
         result = Result(arguments, ran.returncode, ran.stdout, ran.stderr)
         self.assertEqual(code, result.code, str(result))
         return result
+
+    def on_terminal(self, *arguments):
+        """What a command leaves on a terminal."""
+        return self.command("script", "--quiet", "--return", "--command", shlex.join(str(a) for a in arguments), "/dev/null",
+                            TERM="xterm").out
 
     def recipe(self, name="recipe.yaml", **overrides):
         """Writes a recipe file and returns its name."""

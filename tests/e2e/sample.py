@@ -1,5 +1,6 @@
 """Prepare, train, sample: the same prompt, weights and seed give the same text, however many ranks trained."""
 import json
+import re
 
 import product
 
@@ -84,6 +85,8 @@ class Tests(product.Case):
         result = self.command(*product.MPIRUN, "-n", 2, product.ECHELON, "sample", "run", "--prompt", "alpha beta", "--tokens", 12)
         self.assertEqual(alone, result.out)
         self.assertEqual("", result.err)
+        text = self.on_terminal(product.ECHELON, "sample", "run", "--prompt", "alpha beta", "--tokens", 12)
+        self.assertRegex(text, rf"lloading the weights\x1b(.|\n)*lsampling\x1b(.|\n)*\x1b\[K{re.escape(alone)}$")
 
     def test_gpt2_continues_text(self):
         self.trained("model.kind=gpt2", "model.kv_heads=3", "model.tie_embeddings=true", ranks=2)

@@ -19,6 +19,7 @@
 #include "base/process/process.h"
 #include "base/steady_time.h"
 #include "base/terminal/command_line.h"
+#include "base/terminal/progress_bar.h"
 #include "base/utc_time.h"
 #include "comm/communicator.h"
 #include "comm/mpi/mpi_world.h"
@@ -74,6 +75,7 @@ void check_launch(const JobInfo& info, Report& report) {
 
 /// Runs all checks. Returns whether MPI can be finalized.
 bool examine(Job& job, const JobArguments& arguments, Report& report) {
+  const ProgressBar bar("examining the nodes");
   const JobInfo& info = job.info();
   const std::vector<NodeCard> cards = exchange_cards(job, Machine(arguments.common.root), report);
   check_launch(info, report);
@@ -90,6 +92,7 @@ bool examine(Job& job, const JobArguments& arguments, Report& report) {
 void calibrate(Job& job, const JobArguments& arguments, Report& report) {
   std::string profile;
   std::string trouble;
+  const ProgressBar bar("timing operations and collectives, about a minute");
   const auto start = Clock::now();
   const std::unique_ptr<Communicator> comm = make_mpi_communicator(job, arguments.timeout_s);
   const int status = engine_function<CalibrateFunction>("echelon_engine_calibrate")(
@@ -105,6 +108,7 @@ void calibrate(Job& job, const JobArguments& arguments, Report& report) {
 /// Joins the job. If that fails, the first rank also prints a report.
 std::unique_ptr<Job> join_job(const JobArguments& arguments, Report& report, Clock::time_point start) {
   try {
+    const ProgressBar bar("waiting for all ranks");
     return bootstrap(inside_launched_step() ? Launch::kPmix : Launch::kSingle, arguments.timeout_s);
   } catch (const Error& error) {
     if (!first_of_step()) throw;
@@ -200,6 +204,7 @@ void add_job(CLI::App& doctor, int& status) {
       ->check(above_zero())
       ->capture_default_str();
   add_common(*command, arguments->common);
+  add_quiet(*command);
   command->callback([arguments, &status] { status = run(*arguments); });
 }
 

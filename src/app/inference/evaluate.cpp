@@ -109,6 +109,7 @@ void add_evaluate(CLI::App& app, int& status) {
                       "Text behind which the answer stands in what is generated, such as ####");
   add_json(*command, request.json);
   add_rank_options(*command, request, arguments->ranks, "the work");
+  add_quiet(*command);
   command->callback([arguments, command, &status] { status = evaluate(*arguments, *command); });
 }
 

@@ -118,6 +118,7 @@ void add_sample(CLI::App& app, int& status) {
   add_template_options(*command, arguments->chat.options);
   add_search_options(*command, request.search);
   add_rank_options(*command, request, arguments->ranks, "the prompts");
+  add_quiet(*command);
   command->callback([arguments, command, &status] { status = sample(*arguments, *command); });
 }
 

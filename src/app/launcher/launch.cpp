@@ -23,6 +23,7 @@
 #include "base/process/python_package.h"
 #include "base/str.h"
 #include "base/terminal/standard_output.h"
+#include "base/terminal/status_line.h"
 
 namespace echelon::app {
 namespace {
@@ -161,6 +162,7 @@ pid_t start(const Command& command, const SignalQueue& signals, Relays& relays) 
   arguments.push_back(nullptr);
   // Before fork(), so that mpirun and the ranks inherit it.
   offer_to_ranks(relays.out, relays.ranks_err);
+  if (status_line::is_live()) setenv("ECHELON_PROGRESS", "bar", 1);
   const pid_t launcher = getpid();
   const pid_t pid = fork();
   if (pid < 0)

@@ -14,6 +14,7 @@
 #include "base/number.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
+#include "base/terminal/progress_bar.h"
 #include "recipe/load.h"
 
 namespace echelon::app {
@@ -124,6 +125,16 @@ Json to_json(const Proof& proof) {
           {"seconds", proof.seconds}};
 }
 
+/// Text is printed as it comes; with JSON a terminal shows how many runs are done.
+Proof carry_out(const ProveArguments& arguments, const Recipe& recipe, const std::string& folder) {
+  if (!arguments.json) return prove(recipe, arguments.ranks, folder, print_newest);
+  ProgressBar bar("proving", "runs");
+  std::uint64_t runs = 0;
+  return prove(recipe, arguments.ranks, folder, [&](const ProofPart& part) {
+    if (!part.runs.empty()) bar.show(++runs, 0);
+  });
+}
+
 int prove_recipe(const ProveArguments& arguments) {
   if (local_ranks(0) == 0)
     throw Error(Code::kUsage, "prove starts ranks itself; run it outside of an srun or mpirun step");
@@ -137,9 +148,7 @@ int prove_recipe(const ProveArguments& arguments) {
   if (!arguments.json) tell_which(loaded);
   ProofFolder folder;
   try {
-    const Proof proof = prove(loaded.recipe, arguments.ranks, folder.path(), [&](const ProofPart& part) {
-      if (!arguments.json) print_newest(part);
-    });
+    const Proof proof = carry_out(arguments, loaded.recipe, folder.path());
     if (arguments.json) {
       std::cout << json_text(to_json(proof)) << '\n';
     } else {
@@ -169,6 +178,7 @@ void add_prove(CLI::App& app, int& status) {
       ->check(in_range(1, 16))
       ->capture_default_str();
   add_json(*command, arguments->json);
+  add_quiet(*command);
   command->footer(
       "Compared are samples, gradients, the recipe's own precision, and training that goes on, is resumed "
       "and "

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "base/mutex.h"
+#include "base/process/process.h"
 #include "base/str.h"
 
 namespace echelon::status_line {
@@ -23,7 +24,6 @@ constexpr double kSoonest_s = 0.5;
 struct Shown {
   Mutex mutex;
   std::string text ECHELON_GUARDED_BY(mutex);
-  bool silent ECHELON_GUARDED_BY(mutex) = false;
 };
 Shown& shown() {
   static Shown only;
@@ -46,14 +46,15 @@ bool is_possible(int fd) {
   return ::isatty(fd) == 1 && kind != nullptr && *kind != '\0' && std::string_view(kind) != "dumb";
 }
 
-void silence() {
-  const Lock lock(shown().mutex);
-  shown().silent = true;
+bool is_live() {
+  const char* variable = std::getenv("ECHELON_PROGRESS");
+  const std::string_view wanted = variable == nullptr ? "" : variable;
+  if (wanted == "none" || !first_of_step()) return false;
+  return wanted == "bar" || is_possible(STDERR_FILENO);
 }
 
 void show(const std::string& text) {
   const Lock lock(shown().mutex);
-  if (shown().silent) return;
   if (text.empty() && shown().text.empty()) return;
   shown().text = text;
   print(str(kWipe, drawn(text)));
@@ -71,11 +72,12 @@ std::string bar(double share, std::size_t width) {
   return std::string(filled, '#') + std::string(width - filled, '.');
 }
 
-std::string pace(std::uint64_t done, std::uint64_t total, double seconds) {
+std::string pace(std::uint64_t done, std::uint64_t total, double seconds, bool bytes) {
   if (done == 0 || seconds < kSoonest_s) return "";
   const double rate = static_cast<double>(done) / seconds;
   const double left = static_cast<double>(total - std::min(done, total)) / rate;
-  return str(", ", human_bytes(static_cast<std::uint64_t>(rate)), "/s, ", std::llround(left), " s left");
+  return str(", ", bytes ? human_bytes(static_cast<std::uint64_t>(rate)) : str(std::round(rate * 10) / 10),
+             "/s, ", std::llround(left), " s left");
 }
 
 }  // namespace echelon::status_line

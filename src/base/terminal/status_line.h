@@ -10,8 +10,10 @@ namespace echelon::status_line {
 /// True if a line on this descriptor can be redrawn: it is a terminal, and TERM is set and not "dumb".
 [[nodiscard]] bool is_possible(int fd);
 
-/// From now on show() does nothing.
-void silence();
+/// True if how work goes on is shown on standard error: this is rank 0 of its step, and a line can be redrawn
+/// there, or the local launcher says that it can on its own (ECHELON_PROGRESS=bar). ECHELON_PROGRESS=none,
+/// which --quiet sets: false.
+[[nodiscard]] bool is_live();
 
 /// Replaces the text shown on standard error by `text`; "" removes it. One line without newline; what does
 /// not fit the terminal's width is cut off.
@@ -23,7 +25,7 @@ void print_above(std::string_view line);
 /// "######......" of `width` characters; `share` from 0 to 1.
 [[nodiscard]] std::string bar(double share, std::size_t width);
 
-/// ", 12.3 MiB/s, 5 s left", of bytes; "" while too little is done to tell.
-[[nodiscard]] std::string pace(std::uint64_t done, std::uint64_t total, double seconds);
+/// ", 12.3 MiB/s, 5 s left" of bytes, else ", 12.3/s, 5 s left"; "" while too little is done to tell.
+[[nodiscard]] std::string pace(std::uint64_t done, std::uint64_t total, double seconds, bool bytes = true);
 
 }  // namespace echelon::status_line

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "base/terminal/progress_bar.h"
 #include "comm/agree.h"
 #include "comm/reduce_fields.h"
 #include "train/weights/initial_weights.h"
@@ -27,6 +28,7 @@ std::unique_ptr<ShardedModel> without_weights(std::unique_ptr<Model> model, cons
 std::unique_ptr<ShardedModel> load_inference_model(const families::ModelWeights& weights,
                                                    std::unique_ptr<Model> model,
                                                    const InferencePlace& place) {
+  const ProgressBar bar("loading the weights");
   auto sharded = without_weights(std::move(model), place);
   agree(place.comm, "load weights", [&] { load_weights(weights, *sharded); });
   return sharded;
@@ -35,6 +37,7 @@ std::unique_ptr<ShardedModel> load_inference_model(const families::ModelWeights&
 std::unique_ptr<ShardedModel> load_inference_model(const checkpoint::Reader& reader,
                                                    std::unique_ptr<Model> model, const InferencePlace& place,
                                                    const std::string& base) {
+  const ProgressBar bar("loading the weights");
   auto sharded = without_weights(std::move(model), place);
   const std::string what = str("checkpoint '", reader.folder().string(), "'");
   std::optional<checkpoint::BaseNote> left_out;

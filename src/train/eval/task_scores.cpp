@@ -96,6 +96,7 @@ std::optional<TaskResult> score_choices(ShardedModel& model, const EncodedTask& 
   std::vector<double> sums(choices);
   const auto ranks = static_cast<std::size_t>(comm.size());
   for (std::size_t first = 0; first < packs.size(); first += ranks) {
+    if (passes.on_pass) passes.on_pass(first, packs.size());
     if (stop != nullptr) stop->begin_look();
     const std::size_t mine = first + static_cast<std::size_t>(comm.rank());
     // Every pass gathers weights, so a rank without sequences of its own computes others, which do not count.
@@ -159,6 +160,7 @@ std::optional<TaskResult> score_exact(ShardedModel& model, const EncodedTask& en
   ExactSums sums;
   for (std::size_t first = 0; first < prompts.size();
        first += share * static_cast<std::size_t>(comm.size())) {
+    if (passes.on_pass) passes.on_pass(first, prompts.size());
     if (stop != nullptr) stop->begin_look();
     const std::size_t begin = first + share * static_cast<std::size_t>(comm.rank());
     // A rank without prompts answers the first one, to stay in step.

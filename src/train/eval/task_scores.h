@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,6 +32,8 @@ struct TaskResult {
 struct TaskPasses {
   std::int64_t tokens = 4096;  ///< sequences together have at most so many, unless one alone has more
   std::int64_t prompts = 32;   ///< of which texts are generated together
+  /// Told before each pass how much of all is done; may be empty.
+  std::function<void(std::uint64_t done, std::uint64_t all)> on_pass{};
 };
 
 /// Answers the questions on all ranks of `comm`, which is between hosts. The result is the same on every

@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <limits>
+#include <thread>
 
 #include "base/log.h"
+#include "base/terminal/progress_bar.h"
 
 namespace echelon {
 namespace {
@@ -38,6 +41,31 @@ TEST(StatusLine, NeedsATerminalThatKnowsHow) {
   for (const int fd : {file, terminal, main}) ::close(fd);
 }
 
+/// What a bar leaves on a standard error that is no terminal.
+std::string bar_with(const char* progress, const char* rank) {
+  ::setenv("ECHELON_PROGRESS", progress, 1);
+  ::setenv("PMIX_RANK", rank, 1);
+  CaptureStderr();
+  {
+    ProgressBar bar("scoring", "questions");
+    std::this_thread::sleep_for(std::chrono::milliseconds(101));  // it is redrawn ten times a second
+    bar.show(0, 200);
+  }
+  ::unsetenv("ECHELON_PROGRESS");
+  ::unsetenv("PMIX_RANK");
+  return GetCapturedStderr();
+}
+
+TEST(StatusLine, HasTheBarOfTheFirstRankWhereItsLauncherHasATerminal) {
+  EXPECT_EQ(bar_with("bar", "0"),
+            "\r\033[K\033[?7lscoring\033[?7h"
+            "\r\033[K\033[?7lscoring [..............................] 0% of 200 questions\033[?7h"
+            "\r\033[K");
+  EXPECT_EQ(bar_with("bar", "1"), "");
+  EXPECT_EQ(bar_with("", "0"), "") << "a file or a pipe";
+  EXPECT_EQ(bar_with("none", "0"), "") << "--quiet";
+}
+
 TEST(StatusLine, StaysBelowTheLog) {
   CaptureStderr();
   log::info("before");
@@ -59,6 +87,7 @@ TEST(StatusLine, KnowsNoPaceBeforeSomethingIsDone) {
   EXPECT_EQ(status_line::pace(0, 1 << 20, 3), "");
   EXPECT_EQ(status_line::pace(512, 1 << 20, 0), "");
   EXPECT_EQ(status_line::pace(1 << 20, 4 << 20, 2), ", 512.0 KiB/s, 6 s left");
+  EXPECT_EQ(status_line::pace(30, 100, 8, false), ", 3.8/s, 19 s left");
   EXPECT_EQ(status_line::pace(5 << 20, 4 << 20, 5), ", 1.0 MiB/s, 0 s left") << "a source that grew";
 }
 

@@ -8,6 +8,7 @@
 #include "app/engine/inference/model_source.h"
 #include "base/foreign_text.h"
 #include "base/str.h"
+#include "base/terminal/progress_bar.h"
 #include "comm/agree.h"
 #include "model/model.h"
 #include "train/eval/task_scores.h"
@@ -51,6 +52,15 @@ nlohmann::ordered_json json_of(const TaskResult& result) {
   return json;
 }
 
+TaskResult score(ShardedModel& model, const data::EncodedTask& task, const TextOptions& text,
+                 Communicator& comm) {
+  const std::uint64_t items = task.task.items.size();
+  ProgressBar bar(task.task.name, "questions");
+  const TaskPasses passes{
+      .on_pass = [&](std::uint64_t done, std::uint64_t all) { bar.show(items * done / all, items); }};
+  return score_task(model, task, text, passes, comm, nullptr).value();
+}
+
 void evaluate(const EvaluateRequest& request, const InferencePlace& place) {
   std::unique_ptr<const ModelSource> source = open_source(request.checkpoint, request.base, place.comm);
   std::unique_ptr<Model> model;
@@ -64,10 +74,10 @@ void evaluate(const EvaluateRequest& request, const InferencePlace& place) {
   source.reset();  // so that a run may remove the checkpoint
   nlohmann::ordered_json all = nlohmann::ordered_json::object();
   for (const data::EncodedTask& task : questions.tasks) {
-    const auto result = score_task(*sharded, task, questions.text, {}, place.comm, nullptr);
+    const TaskResult result = score(*sharded, task, questions.text, place.comm);
     if (place.comm.rank() != 0) continue;
-    if (!request.json) print(*result);
-    all[result->name] = json_of(*result);
+    if (!request.json) print(result);
+    all[result.name] = json_of(result);
   }
   if (request.json && place.comm.rank() == 0)
     std::cout << json_text(nlohmann::ordered_json{{"tasks", std::move(all)}}) << std::endl;

@@ -11,6 +11,8 @@
 #include "app/engine/inference/model_source.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/terminal/progress_bar.h"
+#include "base/terminal/status_line.h"
 #include "comm/agree.h"
 #include "comm/exchange.h"
 #include "model/model.h"
@@ -146,6 +148,7 @@ std::size_t answer(Conversation& conversation, ShardedModel& model, const Infere
   Texts mine = conversation.answers(
       model, place, {at, at + static_cast<std::ptrdiff_t>(std::max<std::size_t>(count, 1))}, from);
   mine.resize(count);
+  status_line::show("");
   for (const std::string& text : gather(comm, mine)) {
     if (comm.rank() == 0) std::cout << text << std::endl;
   }
@@ -180,9 +183,12 @@ void sample(const SampleRequest& request, const InferencePlace& place) {
   const auto sharded = source->load(std::move(model), place);
   // The weights are loaded: end the lease, so that the run may remove the checkpoint.
   source.reset();
-  for (std::size_t next = 0; next < request.prompts.size();)
+  if (request.prompts.empty()) return talk(*conversation, *language.chat, *sharded, place);
+  ProgressBar bar("sampling", "prompts");
+  for (std::size_t next = 0; next < request.prompts.size();) {
+    bar.show(next, request.prompts.size());
     next = answer(*conversation, *sharded, place, request.prompts, next);
-  if (request.prompts.empty()) talk(*conversation, *language.chat, *sharded, place);
+  }
 }
 
 }  // namespace
