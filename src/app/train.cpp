@@ -1,7 +1,9 @@
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/commands.h"
@@ -17,6 +19,13 @@
 #include "base/str.h"
 #include "base/terminal/command_line.h"
 
+namespace echelon {
+
+template <>
+inline constexpr std::array<std::string_view, 3> kWords<log::Console>{"warn", "info", "debug"};
+
+}  // namespace echelon
+
 namespace echelon::app {
 namespace {
 
@@ -25,14 +34,8 @@ struct TrainArguments {
   std::vector<std::string> overrides;
   int ranks = 0;
   std::string profile;
-  bool verbose = false;
-  bool quiet = false;
+  log::Console console = log::Console::kUsual;
 };
-
-log::Console console_of(const TrainArguments& arguments) {
-  if (arguments.verbose) return log::Console::kAll;
-  return arguments.quiet ? log::Console::kWarnings : log::Console::kUsual;
-}
 
 /// "10..12", or "10": one step.
 ProfileRange read_profile(const std::string& text) {
@@ -75,8 +78,8 @@ int train(const TrainArguments& arguments) {
   LoadedRecipe loaded;
   ProfileRange profile;
   int ranks = 0;
-  log::show(console_of(arguments));
-  if (arguments.quiet) setenv("ECHELON_PROGRESS", "none", 1);
+  log::show(arguments.console);
+  if (arguments.console == log::Console::kWarnings) setenv("ECHELON_PROGRESS", "none", 1);
   once_per_step([&] {
     loaded = load_recipe(arguments.recipe, arguments.overrides);
     profile = read_profile(arguments.profile);
@@ -95,8 +98,7 @@ int train(const TrainArguments& arguments) {
     std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(), "train",
                                      arguments.recipe};
     command.insert(command.end(), arguments.overrides.begin(), arguments.overrides.end());
-    if (arguments.verbose) command.emplace_back("--verbose");
-    if (arguments.quiet) command.emplace_back("--quiet");
+    command.insert(command.end(), {"--log-level", std::string(word_of(arguments.console))});
     if (profile.wanted()) command.insert(command.end(), {"--profile", arguments.profile});
     return launch_local_ranks(ranks, command);
   }
@@ -105,7 +107,21 @@ int train(const TrainArguments& arguments) {
       {.loaded = std::move(loaded),
        .launch = ranks == 0 ? Launch::kPmix : Launch::kSingle,
        .profile = profile,
-       .console = console_of(arguments)});
+       .console = arguments.console});
+}
+
+void add_log_level(CLI::App& command, log::Console& console) {
+  CLI::Option* level = add_choice(command, "--log-level", console,
+                                  "What of the log standard error has beside errors; logs/rank-R.log has all")
+                           ->default_str("info");
+  const auto add_short = [&](const char* name, log::Console value, const char* help) {
+    const auto store = [&console, value](std::int64_t) { console = value; };
+    return command.add_flag_function(name, store, help)->excludes(level);
+  };
+  add_short("--quiet,-q", log::Console::kWarnings, "Print nothing but warnings and errors: --log-level warn")
+      ->excludes(add_short(
+          "--verbose,-v", log::Console::kAll,
+          "Print also what else only logs/rank-0.log has: units, memory, times: --log-level debug"));
 }
 
 }  // namespace
@@ -123,10 +139,7 @@ void add_train(CLI::App& app, int& status) {
       ->check(in_range(1, 4096));
   command->add_option("--profile", arguments->profile,
                       "Steps FIRST..LAST of which profile/ in the run folder tells where the time went");
-  auto* verbose = command->add_flag("--verbose,-v", arguments->verbose,
-                                    "Print also what else only logs/rank-0.log has: units, memory, times");
-  command->add_flag("--quiet,-q", arguments->quiet, "Print nothing but warnings and errors")
-      ->excludes(verbose);
+  add_log_level(*command, arguments->console);
   command->callback([arguments, &status] { status = train(*arguments); });
 }
 

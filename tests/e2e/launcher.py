@@ -40,7 +40,7 @@ class Tests(product.Case):
     def test_more_and_less_is_printed_as_asked(self):
         recipe = self.recipe()
         usual, verbose, quiet = (self.train(recipe, "train.steps=3", *words, ranks=2).err for words in
-                                 (["run.dir=a"], ["run.dir=b", "-v"], ["run.dir=c", "-q"]))
+                                 (["run.dir=a"], ["run.dir=b", "--log-level", "debug"], ["run.dir=c", "-q"]))
         details = ("memory of the process before the model: ", "start: launch ", "memory of this rank: ", "model.embed_tokens ")
         for detail in details:
             self.assertNotIn(detail, usual)
@@ -49,6 +49,8 @@ class Tests(product.Case):
         self.assertIn("step 3/3 ", usual)
         self.assertEqual("", quiet)
         self.assertIn("excludes", self.train(recipe, "-v", "-q", code=2).err)
+        self.assertIn("excludes", self.train(recipe, "-v", "--log-level", "warn", code=2).err)
+        self.assertIn("--log-level: loud not in {warn,info,debug}", self.train(recipe, "--log-level", "loud", code=2).err)
 
     def test_sigterm_to_the_launcher_is_85_with_a_checkpoint(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2, signal.SIGHUP, signal.SIGQUIT):
