@@ -17,7 +17,8 @@ using torch::autograd::variable_list;
 /// One pass over each of these tensors.
 void pass(const char* name, const at::Tensor& kind, std::initializer_list<at::Tensor> tensors) {
   double bytes = 0;
-  for (const at::Tensor& tensor : tensors) bytes += static_cast<double>(tensor.nbytes());
+  for (const at::Tensor& tensor : tensors)
+    bytes += tensor.defined() ? static_cast<double>(tensor.nbytes()) : 0;
   books().work(name, forecast::Cost::kMemory, type_of(kind.scalar_type()), 0, bytes);
 }
 
@@ -110,6 +111,13 @@ class RecordingKernels final : public ops::DeviceKernels {
     books().work("mm", forecast::Cost::kProduct, type_of(a.scalar_type()), flops, bytes);
   }
   void cast(const at::Tensor& from, const at::Tensor& to) const override { pass("cast", to, {from, to}); }
+  void fp8_scale(const at::Tensor& matrix, at::ScalarType, const at::Tensor&) const override {
+    pass("fp8_scale", matrix, {matrix});
+  }
+  void fp8_cast(const at::Tensor& matrix, const at::Tensor&, const at::Tensor& rows,
+                const at::Tensor& transposed) const override {
+    pass("fp8_cast", matrix, {matrix, rows, transposed});
+  }
 };
 
 }  // namespace

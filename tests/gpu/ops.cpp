@@ -5,6 +5,7 @@
 
 #include "gpu/accelerator.h"
 #include "gpu/device.h"
+#include "model/ops/products/fp8_matrix.h"
 #include "unit/model/tensors.h"
 
 // The model's operations on tensors of a GPU beside the same operations on the CPU, through the plugin
@@ -222,6 +223,51 @@ TEST_P(GpuOps, EmbeddingAndLinearMatchTheCpu) {
   y_gpu.backward(dy.cuda());
   expect_near(w.gpu.gradient, w.host.gradient, "weight gradient");
   expect_near(table.gpu.gradient, table.host.gradient, "table gradient");
+}
+
+/// Finite bf16 values of at most `limit`, every one of them.
+at::Tensor all_values(double limit) {
+  const at::Tensor all = at::arange(-32768, 32768, at::kShort).view(at::kBFloat16).view({-1, 16});
+  return at::where(all.abs() <= limit, all, at::zeros_like(all));
+}
+
+TEST_P(GpuOps, CastsToFp8HaveTheBitsOfPyTorchs) {
+  if (GetParam() != at::kBFloat16 || !accelerator().has_fp8(0))
+    GTEST_SKIP() << "of bf16, where products of fp8 are";
+  for (const at::ScalarType type : {at::kFloat8_e4m3fn, at::kFloat8_e5m2}) {
+    for (const double limit : {3.4e38, 448.0, 1.0, 1e-3, 1e-13}) {
+      const at::Tensor matrix = all_values(limit).narrow(0, 0, 4091);
+      const at::Tensor scale = fp8_scale(matrix, type);
+      const at::Tensor scale_gpu = fp8_scale(matrix.cuda(), type);
+      EXPECT_TRUE(at::equal(scale_gpu.cpu(), scale)) << limit;
+      const Fp8Orders made = to_fp8(matrix, type, scale, {.rows = true, .transposed = true});
+      const Fp8Orders made_gpu = to_fp8(matrix.cuda(), type, scale_gpu, {.rows = true, .transposed = true});
+      const auto same = [](const Fp8Matrix& gpu, const Fp8Matrix& host) {
+        return at::equal(gpu.elements.cpu().view(at::kByte), host.elements.view(at::kByte));
+      };
+      EXPECT_TRUE(same(made_gpu.rows, made.rows)) << limit;
+      EXPECT_TRUE(same(made_gpu.transposed, made.transposed)) << limit;
+    }
+  }
+}
+
+TEST_P(GpuOps, Fp8LinearMatchesTheCpuAndAddsUpOverTwoPasses) {
+  if (GetParam() != at::kBFloat16 || !accelerator().has_fp8(0))
+    GTEST_SKIP() << "of bf16, where products of fp8 are";
+  Twin w({96, 64});
+  for (int pass = 0; pass < 2; ++pass) {
+    const at::Tensor value = random({133, 64});
+    const at::Tensor dy = random({133, 96});
+    const at::Tensor host = leaf(value, at::kCPU);
+    const at::Tensor gpu = leaf(value, at::kCUDA);
+    const at::Tensor y = fp8_linear(host, w.host);
+    const at::Tensor y_gpu = fp8_linear(gpu, w.gpu);
+    expect_near(y_gpu, y, "output");
+    y.backward(dy);
+    y_gpu.backward(dy.cuda());
+    expect_near(gpu.grad(), host.grad(), "input gradient");
+    expect_near(w.gpu.gradient, w.host.gradient, "weight gradient");
+  }
 }
 
 class GpuAccelerator : public ::testing::Test {

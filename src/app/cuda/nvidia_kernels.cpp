@@ -41,6 +41,16 @@ float* floats(const at::Tensor& tensor, const char* what) {
   return static_cast<float*>(memory(tensor, what));
 }
 
+void* bf16(const at::Tensor& tensor, const char* what) {
+  require(tensor.scalar_type() == at::kBFloat16, what, "bf16");
+  return memory(tensor, what);
+}
+
+gpu::Fp8 fp8_of(at::ScalarType type, const char* what) {
+  require(type == at::kFloat8_e4m3fn || type == at::kFloat8_e5m2, what, "e4m3 or e5m2");
+  return type == at::kFloat8_e5m2 ? gpu::Fp8::kE5m2 : gpu::Fp8::kE4m3;
+}
+
 /// [batch, T, heads, d].
 gpu::Heads heads_of(const at::Tensor& x, const char* what) {
   require(x.is_cuda() && x.dim() == 4 && x.stride(3) == 1, what, "heads whose elements lie side by side");
@@ -225,6 +235,28 @@ class NvidiaKernels final : public ops::DeviceKernels {
     check_cuda(
         gpu::cast(floats(from, kWhat), type_of(to, kWhat), memory(to, kWhat), from.numel(), device.stream()),
         kWhat);
+  }
+
+  void fp8_scale(const at::Tensor& matrix, at::ScalarType type, const at::Tensor& scale) const override {
+    constexpr const char* kWhat = "fp8_scale";
+    const OnDevice device(matrix);
+    const at::Tensor partial = at::empty({gpu::kFp8Partials}, scale.options().dtype(at::kUInt32));
+    check_cuda(gpu::fp8_scale(bf16(matrix, kWhat), matrix.numel(), fp8_of(type, kWhat),
+                              static_cast<std::uint32_t*>(memory(partial, kWhat)), floats(scale, kWhat),
+                              device.stream()),
+               kWhat);
+  }
+
+  void fp8_cast(const at::Tensor& matrix, const at::Tensor& scale, const at::Tensor& rows,
+                const at::Tensor& transposed) const override {
+    constexpr const char* kWhat = "fp8_cast";
+    const OnDevice device(matrix);
+    const at::Tensor& any = rows.defined() ? rows : transposed;
+    check_cuda(gpu::fp8_cast(bf16(matrix, kWhat), floats(scale, kWhat), fp8_of(any.scalar_type(), kWhat),
+                             rows.defined() ? memory(rows, kWhat) : nullptr,
+                             transposed.defined() ? memory(transposed, kWhat) : nullptr, matrix.size(0),
+                             matrix.size(1), device.stream()),
+               kWhat);
   }
 };
 

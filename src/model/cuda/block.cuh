@@ -3,13 +3,21 @@
 
 #include <cstdint>
 
-/// Sums over the threads of a block, in an order fixed by the number of threads.
+/// Threads of a block and of a launch, and sums over a block in an order fixed by its number of threads.
 namespace echelon::gpu {
 
 constexpr int kThreads = 256;  ///< of a block, where a kernel has no reason for another number
 constexpr int kWarp = 32;
 constexpr unsigned kAllLanes = 0xFFFFFFFFU;
 constexpr std::int64_t kMostBlocks = 0x7FFFFFFF;  ///< along x
+
+/// Among the threads of a launch.
+__device__ inline std::int64_t own_index() {
+  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ inline std::int64_t all_threads() {
+  return static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+}
 
 /// combine(a, b) over the values of all threads; every thread gets the result. The block has a multiple of 32
 /// threads, at most 1024. `neutral`: combine(x, neutral) is x. Shuffle(value, lanes) is the value of the

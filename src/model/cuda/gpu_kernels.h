@@ -81,4 +81,20 @@ inline constexpr std::int64_t kSquaresPartials = 1024;
 /// to[i] = from[i] rounded to `type` (to nearest even).
 [[nodiscard]] cudaError_t cast(const float* from, DType type, void* to, std::int64_t n, cudaStream_t stream);
 
+/// Types of eight bits, by their bits of exponent and mantissa.
+enum class Fp8 : std::uint8_t { kE4m3, kE5m2 };
+
+/// Elements of `partial` that fp8_scale needs.
+inline constexpr std::int64_t kFp8Partials = 1024;
+/// scale[0] = largest value of the type / largest magnitude of bf16 values[n] (at least 1e-12), in fp64,
+/// rounded once; scale[1] = 1 / scale[0]. With an infinity scale[0] is 0, with a NaN it is NaN.
+[[nodiscard]] cudaError_t fp8_scale(const void* values, std::int64_t n, Fp8 type, std::uint32_t* partial,
+                                    float* scale, cudaStream_t stream);
+
+/// bf16 values[rows, n] * *scale, rounded to nearest even and out of range to the largest of the type: as
+/// `plain` [rows, n], and as `turned`, the transpose, with zeros behind the rows up to a multiple of 16.
+/// Null: not wanted. n is a multiple of 16; `plain` and `turned` lie at 16-byte borders.
+[[nodiscard]] cudaError_t fp8_cast(const void* values, const float* scale, Fp8 type, void* plain,
+                                   void* turned, std::int64_t rows, std::int64_t n, cudaStream_t stream);
+
 }  // namespace echelon::gpu

@@ -10,13 +10,6 @@ namespace {
 
 constexpr std::int64_t kManyBlocks = 4096;  // fills any device; each thread then strides over the rest
 
-__device__ inline std::int64_t own_index() {
-  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-}
-__device__ inline std::int64_t all_threads() {
-  return static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-}
-
 __global__ void squares_kernel(const float* values, std::int64_t n, double* partial) {
   double sum = 0;
   walk<kVector<float>>(elements_to_border(values, n), n, own_index(), all_threads(),

@@ -93,6 +93,13 @@ class DeviceKernels {
 
   /// fp32 -> the type of `to`.
   virtual void cast(const at::Tensor& from, const at::Tensor& to) const = 0;
+
+  /// scale, fp32 [2]: as ops::fp8_scale() (products/fp8_matrix.h). matrix: bf16.
+  virtual void fp8_scale(const at::Tensor& matrix, at::ScalarType type, const at::Tensor& scale) const = 0;
+  /// matrix, bf16 [m, n], times scale[0] in the type of eight bits of rows [m, n] and transposed [n, m up to
+  /// a multiple of 16], whose end becomes zeros. One of the two may be undefined. n: a multiple of 16.
+  virtual void fp8_cast(const at::Tensor& matrix, const at::Tensor& scale, const at::Tensor& rows,
+                        const at::Tensor& transposed) const = 0;
 };
 
 /// Installs the kernels for tensors on devices of this type, before the first computation with one. A test

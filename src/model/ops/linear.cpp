@@ -74,47 +74,52 @@ struct Linear : torch::autograd::Function<Linear> {
 constexpr at::ScalarType kValues = at::kFloat8_e4m3fn;
 constexpr at::ScalarType kGradients = at::kFloat8_e5m2;
 
-/// Linear, of operands in fp8. The scale of the weight is kept, because backward sees the same weight.
+/// Linear, of operands in fp8. Scales of weight and input are kept, because backward sees the same two.
 struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value,
                             const std::optional<at::Tensor>& bias_value, Parameter* weight, Parameter* bias,
-                            const Recompute* x_again) {
+                            const Recompute* x_again, bool weight_trains) {
     const at::Tensor scale = fp8_scale(value, kValues);
-    const Fp8Matrix x8 = to_fp8(x, kValues);
-    const bool keeps = value.requires_grad() && !*x_again;
-    if (value.requires_grad() && *x_again) keep_again(ctx, *x_again);
-    ctx->save_for_backward({scale, keeps ? x8.elements : at::Tensor(), keeps ? x8.factor : at::Tensor()});
+    const at::Tensor x_scale = fp8_scale(x, kValues);
+    const bool keeps = weight_trains && !*x_again;
+    const Fp8Orders x8 = to_fp8(x, kValues, x_scale, {.rows = true, .transposed = keeps});
+    if (weight_trains && *x_again) keep_again(ctx, *x_again);
+    ctx->save_for_backward({scale, x_scale, x8.transposed.elements});
     ctx->saved_data["weight"] = reinterpret_cast<std::int64_t>(weight);
     ctx->saved_data["bias"] = reinterpret_cast<std::int64_t>(bias);
-    const at::Tensor y = fp8_product(x8, to_fp8(value, kValues, scale), x.scalar_type(), true);
+    const Fp8Matrix w8 = to_fp8(value, kValues, scale, {.rows = true}).rows;
+    const at::Tensor y = fp8_product(x8.rows, w8, x.scalar_type(), true);
     return bias == nullptr ? y : y.add_(*bias_value);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     auto& weight = *reinterpret_cast<Parameter*>(ctx->saved_data["weight"].toInt());
     const variable_list saved = ctx->get_saved_variables();
     const at::Tensor dy = grads[0].contiguous();
-    const Fp8Matrix dy8 = to_fp8(dy, kGradients);
+    const Fp8Wanted wanted{.rows = ctx->needs_input_grad(0), .transposed = ctx->needs_input_grad(1)};
+    const Fp8Orders dy8 = to_fp8(dy, kGradients, fp8_scale(dy, kGradients), wanted);
     at::Tensor dx;
-    if (ctx->needs_input_grad(0)) {
-      const Fp8Matrix w8 = to_fp8(weight.value.detach(), kValues, saved[0]);
-      dx = fp8_product(dy8, transposed(w8), dy.scalar_type(), false);
+    if (wanted.rows) {
+      const Fp8Orders w8 = to_fp8(weight.value.detach(), kValues, saved[0], {.transposed = true});
+      dx = fp8_product(dy8.rows, w8.transposed, dy.scalar_type(), false);
     }
     at::Tensor dw;
-    if (ctx->needs_input_grad(1)) {
+    if (wanted.transposed) {
       const at::Tensor again = made_again(ctx, dy.scalar_type());
-      const Fp8Matrix x8 = again.defined() ? to_fp8(again, kValues) : Fp8Matrix{saved[1], saved[2]};
-      dw = deposit_by(weight, [a = transposed(dy8), b = transposed(x8)](const at::Tensor& into, bool add) {
-        fp8_product_into(into, a, b, false, add);
+      const Fp8Matrix x8 = again.defined() ? to_fp8(again, kValues, saved[1], {.transposed = true}).transposed
+                                           : Fp8Matrix{saved[2], fp8_factor(saved[1])};
+      dw = deposit_by(weight, [&](const at::Tensor& into, bool add) {
+        fp8_product_into(into, dy8.transposed, x8, false, add);
       });
     }
-    return {dx, dw, bias_gradient(ctx, dy), {}, {}, {}};
+    return {dx, dw, bias_gradient(ctx, dy), {}, {}, {}, {}};
   }
 };
 
-template <class Kind>
-at::Tensor applied(const at::Tensor& x, Parameter& weight, const Recompute& x_again, Parameter* bias) {
+template <class Kind, class... More>
+at::Tensor applied(const at::Tensor& x, Parameter& weight, const Recompute& x_again, Parameter* bias,
+                   More... more) {
   return Kind::apply(x, weight.value, bias == nullptr ? std::nullopt : std::optional<at::Tensor>(bias->value),
-                     &weight, bias, &x_again);
+                     &weight, bias, &x_again, more...);
 }
 
 }  // namespace
@@ -124,7 +129,9 @@ at::Tensor linear(const at::Tensor& x, Parameter& weight, const Recompute& x_aga
 }
 
 at::Tensor fp8_linear(const at::Tensor& x, Parameter& weight, const Recompute& x_again, Parameter* bias) {
-  return applied<Fp8Linear>(x, weight, x_again, bias);
+  // False in the first of two passes over a recomputed block, which keeps nothing.
+  const bool weight_trains = weight.value.requires_grad() && at::GradMode::is_enabled();
+  return applied<Fp8Linear>(x, weight, x_again, bias, weight_trains);
 }
 
 }  // namespace echelon::ops

@@ -159,6 +159,18 @@ class CpuTable final : public DeviceKernels {
     });
   }
 
+  void fp8_scale(const at::Tensor& matrix, at::ScalarType type, const at::Tensor& scale) const override {
+    const double largest = type == at::kFloat8_e5m2 ? 57344 : 448;
+    const auto of = static_cast<float>(largest / std::max(matrix.abs().max().item<double>(), 1e-12));
+    scale.copy_(at::tensor({of, 1 / of}));
+  }
+  void fp8_cast(const at::Tensor& matrix, const at::Tensor& scale, const at::Tensor& rows,
+                const at::Tensor& transposed) const override {
+    const at::Tensor values = matrix.to(at::kFloat) * scale[0];
+    if (rows.defined()) rows.copy_(values);
+    if (transposed.defined()) transposed.zero_().narrow(1, 0, matrix.size(0)).copy_(values.t());
+  }
+
  private:
   /// Heads in the CPU's order, [batch, heads, T, head_dim].
   struct Heads {

@@ -81,6 +81,15 @@ class Table final : public ops::DeviceKernels {
   void cast(const at::Tensor& from, const at::Tensor& to) const override {
     run("cast", {from}, {to}, [&](const Tensors& in, const Tensors& out) { cpu_->cast(in[0], out[0]); });
   }
+  void fp8_scale(const at::Tensor& matrix, at::ScalarType type, const at::Tensor& scale) const override {
+    run("fp8_scale", {matrix}, {scale},
+        [&](const Tensors& in, const Tensors& out) { cpu_->fp8_scale(in[0], type, out[0]); });
+  }
+  void fp8_cast(const at::Tensor& matrix, const at::Tensor& scale, const at::Tensor& rows,
+                const at::Tensor& transposed) const override {
+    run("fp8_cast", {matrix, scale}, {rows, transposed},
+        [&](const Tensors& in, const Tensors& out) { cpu_->fp8_cast(in[0], in[1], out[0], out[1]); });
+  }
 
  private:
   template <class F>
@@ -93,8 +102,8 @@ class Table final : public ops::DeviceKernels {
       in.push_back(on_host(tensor));
     }
     for (const at::Tensor& tensor : to) {
-      accesses.push_back(writes(tensor));
-      out.push_back(on_host(tensor));
+      if (tensor.defined()) accesses.push_back(writes(tensor));
+      out.push_back(tensor.defined() ? on_host(tensor) : tensor);
     }
     compute(current_stream(), what, accesses, [&] { f(in, out); });
   }

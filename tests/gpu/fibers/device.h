@@ -28,6 +28,10 @@ inline float __shfl_xor_sync(unsigned mask, float value, int lanes, const char* 
   const auto bits = echelon::fibers::exchange({file, line}, mask, std::bit_cast<unsigned>(value), lanes);
   return std::bit_cast<float>(static_cast<unsigned>(bits));
 }
+inline unsigned __shfl_xor_sync(unsigned mask, unsigned value, int lanes, const char* file = __builtin_FILE(),
+                                int line = __builtin_LINE()) {
+  return static_cast<unsigned>(echelon::fibers::exchange({file, line}, mask, value, lanes));
+}
 inline double __shfl_xor_sync(unsigned mask, double value, int lanes, const char* file = __builtin_FILE(),
                               int line = __builtin_LINE()) {
   const auto bits = std::bit_cast<unsigned long long>(value);
@@ -41,4 +45,7 @@ inline float __fmul_rn(float a, float b) {
 }
 inline float __uint_as_float(unsigned bits) {
   return std::bit_cast<float>(bits);
+}
+inline unsigned __float_as_uint(float value) {
+  return std::bit_cast<unsigned>(value);
 }

@@ -108,6 +108,17 @@ void run_vectors(std::size_t shift) {
   }
 }
 
+void run_fp8(std::size_t shift) {
+  const std::int64_t rows = 133;
+  const std::int64_t n = 80;
+  const auto values = [&] { return Zeros(rows * n * 2, shift); };
+  for (const gpu::Fp8 type : {gpu::Fp8::kE4m3, gpu::Fp8::kE5m2}) {
+    const Zeros scale(8, 0);
+    done(gpu::fp8_scale(values(), rows * n, type, plain(gpu::kFp8Partials), scale, nullptr));
+    done(gpu::fp8_cast(values(), scale, type, Zeros(rows * n, 0), Zeros(144 * n, 0), rows, n, nullptr));
+  }
+}
+
 /// All of them.
 void run_everything() {
   for (const DType type : kTypes) {
@@ -120,7 +131,10 @@ void run_everything() {
   }
   run_rows(DType::kF32, {1, 12001, 0});  // sums that do not fit shared memory
   run_norm(DType::kF32, {600, 300, 0});  // more rows than blocks, of several warps
-  for (const std::size_t shift : {std::size_t{0}, std::size_t{4}}) run_vectors(shift);
+  for (const std::size_t shift : {std::size_t{0}, std::size_t{4}}) {
+    run_vectors(shift);
+    run_fp8(shift);
+  }
 }
 
 TEST(EveryKernel, IsFreeOfFaultsInAnyOrderOfThreads) {

@@ -17,6 +17,7 @@
 #include "book/books.h"
 #include "book/communicator.h"
 #include "book/device.h"
+#include "book/device_kernels.h"
 #include "model/kernels/kernels.h"
 #include "model/ops/products/product.h"
 
@@ -136,6 +137,29 @@ TEST(Recording, CountsProductsOfFp8) {
       {{"_scaled_mm",
         [&] { return at::_scaled_mm_out(out, a, b.t(), scale, scale, {}, {}, at::kBFloat16, true); },
         Cost::kFp8Product, DType::kU8, 2.0 * 16 * 32 * 48, 16 * 32 + 48 * 32 + 2 * 16 * 48 + 2 * 4}});
+}
+
+TEST(Recording, CountsCastsToFp8OfAGpu) {
+  const at::Tensor x = numbers({35, 16}).to(at::kBFloat16);
+  const at::Tensor scale = at::ones({2});
+  const at::Tensor rows = at::zeros({35, 16}, at::kFloat8_e5m2);
+  const at::Tensor transposed = at::zeros({16, 48}, at::kFloat8_e5m2);
+  const auto kernels = recording_device_kernels();
+  const auto cast = [&](const at::Tensor& one, const at::Tensor& other) {
+    kernels->fp8_cast(x, scale, one, other);
+    return x;
+  };
+  const auto amax = [&] {
+    kernels->fp8_scale(x, at::kFloat8_e5m2, scale);
+    return x;
+  };
+  constexpr Cost kMemory = Cost::kMemory;
+  constexpr double kRead = 2 * 35 * 16;
+  expect_costs({{"fp8_scale", amax, kMemory, DType::kBF16, 0, kRead},
+                {"fp8_cast", [&] { return cast(rows, {}); }, kMemory, DType::kBF16, 0, kRead + 35 * 16},
+                {"fp8_cast", [&] { return cast({}, transposed); }, kMemory, DType::kBF16, 0, kRead + 48 * 16},
+                {"fp8_cast", [&] { return cast(rows, transposed); }, kMemory, DType::kBF16, 0,
+                 kRead + 35 * 16 + 48 * 16}});
 }
 
 TEST(Recording, CountsWhatConvolutionsCost) {

@@ -9,6 +9,7 @@
 #include "model/model.h"
 #include "model/ops/ops.h"
 #include "model/ops/products/fp8_matrix.h"
+#include "unit/model/reference.h"
 #include "unit/model/tensors.h"
 
 namespace echelon::ops {
@@ -16,31 +17,22 @@ namespace {
 
 using test::relative_error;
 
-/// A format by its definition: a sign, exponent bits, mantissa bits.
-struct Format {
-  at::ScalarType type;
-  int mantissa;
-  int bias;
-  double largest;
-};
-constexpr Format kE4m3{at::kFloat8_e4m3fn, 3, 7, 448};
-constexpr Format kE5m2{at::kFloat8_e5m2, 2, 15, 57344};
+using test::Fp8Format;
+using test::kE4m3;
+using test::kE5m2;
+using test::nearest;
 
-/// The nearest value of the format, ties to even; beyond the largest, the largest.
-double nearest(const Format& format, double value) {
-  const double magnitude = std::min(std::abs(value), format.largest);
-  const int exponent = magnitude > 0 ? std::max(std::ilogb(magnitude), 1 - format.bias) : 1 - format.bias;
-  const double unit = std::ldexp(1.0, exponent - format.mantissa);
-  return std::copysign(std::min(std::nearbyint(magnitude / unit) * unit, format.largest), value);
+at::ScalarType type_of(const Fp8Format& format) {
+  return format.mantissa == kE5m2.mantissa ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn;
 }
 
 /// torchao: fp8max / clamp(amax, 1e-12) in fp64, then fp32.
-float scale_of(const Format& format, const at::Tensor& matrix) {
+float scale_of(const Fp8Format& format, const at::Tensor& matrix) {
   return static_cast<float>(format.largest / std::max(1e-12, matrix.abs().max().item<double>()));
 }
 
 /// What the elements of `matrix` stand for in fp8, fp64.
-at::Tensor rounded(const Format& format, const at::Tensor& matrix) {
+at::Tensor rounded(const Fp8Format& format, const at::Tensor& matrix) {
   const float scale = scale_of(format, matrix);
   const at::Tensor wide = matrix.detach().to(at::kFloat).contiguous();
   at::Tensor result = at::empty(wide.sizes(), at::kDouble);
@@ -52,29 +44,51 @@ at::Tensor rounded(const Format& format, const at::Tensor& matrix) {
   return result;
 }
 
+Fp8Matrix in_rows(const at::Tensor& matrix, at::ScalarType type) {
+  return to_fp8(matrix, type, fp8_scale(matrix, type), {.rows = true}).rows;
+}
+
 at::Tensor values(const Fp8Matrix& matrix) {
   return matrix.elements.to(at::kDouble) * matrix.factor.to(at::kDouble);
 }
 
 TEST(Fp8Matrix, HoldsTheNearestValues) {
   at::manual_seed(2);
-  for (const Format& format : {kE4m3, kE5m2}) {
+  for (const Fp8Format& format : {kE4m3, kE5m2}) {
     for (const double spread : {1e-30, 1e-9, 1.0, 3e4}) {
       const at::Tensor matrix = (at::randn({40, 33}) * at::randn({40, 1}).exp() * spread).to(at::kBFloat16);
-      const Fp8Matrix made = to_fp8(matrix, format.type);
-      EXPECT_EQ(fp8_scale(matrix, format.type).item<float>(), scale_of(format, matrix));
-      EXPECT_TRUE(values(made).equal(rounded(format, matrix))) << format.type << ' ' << spread;
+      const Fp8Matrix made = in_rows(matrix, type_of(format));
+      const float scale = scale_of(format, matrix);
+      EXPECT_TRUE(fp8_scale(matrix, type_of(format)).equal(at::tensor({scale, 1 / scale})));
+      EXPECT_TRUE(values(made).equal(rounded(format, matrix))) << type_of(format) << ' ' << spread;
+    }
+  }
+}
+
+// The kernel of a GPU is held to the same definition (gpu/fp8_kernels.cpp).
+TEST(Fp8Matrix, EveryBf16InRangeBecomesTheNearestValue) {
+  const at::Tensor all = at::arange(-32768, 32768, at::kShort).view(at::kBFloat16);
+  for (const Fp8Format& format : {kE4m3, kE5m2}) {
+    const at::Tensor in_range = all.masked_select(all.abs() <= format.largest);
+    const at::Tensor matrix = in_range.narrow(0, 0, in_range.numel() / 16 * 16).view({-1, 16});
+    const at::Tensor made = to_fp8(matrix, type_of(format), at::ones({2}), {.rows = true}).rows.elements;
+    const at::Tensor wide = matrix.to(at::kDouble);
+    const at::Tensor found = made.to(at::kDouble);
+    for (std::int64_t i = 0; i < wide.numel(); ++i) {
+      const double value = wide.const_data_ptr<double>()[i];
+      ASSERT_EQ(found.const_data_ptr<double>()[i], nearest(format, value)) << value;
+      ASSERT_EQ(std::signbit(found.const_data_ptr<double>()[i]), std::signbit(value)) << value;
     }
   }
 }
 
 TEST(Fp8Matrix, TheLargestElementBecomesTheLargestOfTheType) {
-  for (const Format& format : {kE4m3, kE5m2}) {
+  for (const Fp8Format& format : {kE4m3, kE5m2}) {
     for (int bits = 0x2C00; bits < 0x7F80; bits += 61) {  // from 1.8e-12, which is above the least amax
       const auto amax =
           static_cast<double>(c10::BFloat16(static_cast<std::uint16_t>(bits), c10::BFloat16::from_bits()));
       const at::Tensor pair = at::tensor({amax, -amax}).to(at::kBFloat16).view({1, 2});
-      const at::Tensor made = to_fp8(pair, format.type).elements.to(at::kDouble);
+      const at::Tensor made = in_rows(pair, type_of(format)).elements.to(at::kDouble);
       ASSERT_EQ(made[0][0].item<double>(), format.largest) << amax;
       ASSERT_EQ(made[0][1].item<double>(), -format.largest) << amax;
     }
@@ -82,38 +96,43 @@ TEST(Fp8Matrix, TheLargestElementBecomesTheLargestOfTheType) {
 }
 
 TEST(Fp8Matrix, OfZerosGivesZeros) {
-  const Fp8Matrix zeros = to_fp8(at::zeros({16, 16}, at::kBFloat16), at::kFloat8_e4m3fn);
-  const Fp8Matrix ones = to_fp8(at::ones({16, 16}, at::kBFloat16), at::kFloat8_e4m3fn);
+  const Fp8Matrix zeros = in_rows(at::zeros({16, 16}, at::kBFloat16), at::kFloat8_e4m3fn);
+  const Fp8Matrix ones = in_rows(at::ones({16, 16}, at::kBFloat16), at::kFloat8_e4m3fn);
   EXPECT_TRUE(fp8_product(zeros, ones, at::kFloat, true).equal(at::zeros({16, 16})));
 }
 
 TEST(Fp8Matrix, ANanOrAnInfinityIsSeenInEveryResult) {
-  const Fp8Matrix ones = to_fp8(at::ones({16, 16}, at::kBFloat16), at::kFloat8_e4m3fn);
+  const Fp8Matrix ones = in_rows(at::ones({16, 16}, at::kBFloat16), at::kFloat8_e4m3fn);
   for (const at::ScalarType type : {at::kFloat8_e4m3fn, at::kFloat8_e5m2}) {
     for (const double wrong : {NAN, INFINITY, -INFINITY}) {
       at::Tensor matrix = at::ones({16, 16}, at::kBFloat16);
       matrix[3][5] = wrong;
-      EXPECT_TRUE(fp8_product(to_fp8(matrix, type), ones, at::kFloat, true).isnan().all().item<bool>())
+      EXPECT_TRUE(fp8_product(in_rows(matrix, type), ones, at::kFloat, true).isnan().all().item<bool>())
           << wrong;
     }
   }
 }
 
 TEST(Fp8Matrix, IsTransposedWithZerosUpToAMultipleOf16) {
-  const Fp8Matrix matrix = to_fp8(at::randn({35, 16}), at::kFloat8_e5m2);
-  const Fp8Matrix turned = transposed(matrix);
-  ASSERT_EQ(turned.elements.sizes(), at::IntArrayRef({16, 48}));
-  const at::Tensor all = turned.elements.to(at::kFloat);
-  EXPECT_TRUE(all.narrow(1, 0, 35).equal(matrix.elements.to(at::kFloat).t()));
-  EXPECT_TRUE(all.narrow(1, 35, 13).equal(at::zeros({16, 13})));
+  const at::Tensor matrix = at::randn({35, 16});
+  const at::Tensor scale = fp8_scale(matrix, at::kFloat8_e5m2);
+  const Fp8Orders both = to_fp8(matrix, at::kFloat8_e5m2, scale, {.rows = true, .transposed = true});
+  const Fp8Orders alone = to_fp8(matrix, at::kFloat8_e5m2, scale, {.transposed = true});
+  EXPECT_FALSE(alone.rows.elements.defined());
+  for (const Fp8Matrix& turned : {both.transposed, alone.transposed}) {
+    ASSERT_EQ(turned.elements.sizes(), at::IntArrayRef({16, 48}));
+    const at::Tensor all = turned.elements.to(at::kFloat);
+    EXPECT_TRUE(all.narrow(1, 0, 35).equal(both.rows.elements.to(at::kFloat).t()));
+    EXPECT_TRUE(all.narrow(1, 35, 13).equal(at::zeros({16, 13})));
+  }
 }
 
 TEST(Fp8Matrix, ProductsAreThoseOfTheValuesAndOfPyTorch) {
   at::manual_seed(3);
-  for (const Format& format : {kE4m3, kE5m2}) {
+  for (const Fp8Format& format : {kE4m3, kE5m2}) {
     for (const std::int64_t rows : {1, 7, 48}) {
-      const Fp8Matrix a = to_fp8(at::randn({rows, 64}).to(at::kBFloat16), format.type);
-      const Fp8Matrix b = to_fp8(at::randn({32, 64}).to(at::kBFloat16), at::kFloat8_e4m3fn);
+      const Fp8Matrix a = in_rows(at::randn({rows, 64}).to(at::kBFloat16), type_of(format));
+      const Fp8Matrix b = in_rows(at::randn({32, 64}).to(at::kBFloat16), at::kFloat8_e4m3fn);
       const at::Tensor ours = fp8_product(a, b, at::kFloat, false);
       EXPECT_LT(relative_error(ours, at::mm(values(a), values(b).t())), 1e-6);
       const at::Tensor theirs =

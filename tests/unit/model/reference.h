@@ -37,6 +37,23 @@ inline void assign(kernels::Bf16& to, double value) {
   to.bits = up ? above : below;
 }
 
+/// A type of eight bits by its definition: a sign, exponent bits, mantissa bits.
+struct Fp8Format {
+  int mantissa;
+  int bias;
+  double largest;
+};
+inline constexpr Fp8Format kE4m3{3, 7, 448};
+inline constexpr Fp8Format kE5m2{2, 15, 57344};
+
+/// The nearest value of the format, ties to even; beyond the largest, the largest.
+inline double nearest(const Fp8Format& format, double value) {
+  const double magnitude = std::min(std::abs(value), format.largest);
+  const int exponent = magnitude > 0 ? std::max(std::ilogb(magnitude), 1 - format.bias) : 1 - format.bias;
+  const double unit = std::ldexp(1.0, exponent - format.mantissa);
+  return std::copysign(std::min(std::nearbyint(magnitude / unit) * unit, format.largest), value);
+}
+
 /// How far a correctly computed, once rounded value may be from the exact one, relative to its magnitude.
 template <class T>
 constexpr double kRounding = 1e-6;

@@ -20,29 +20,42 @@ double largest(at::ScalarType type) {
 }  // namespace
 
 at::Tensor fp8_scale(const at::Tensor& matrix, at::ScalarType type) {
+  if (const DeviceKernels* kernels = device_kernels(matrix)) {
+    const at::Tensor scale = at::empty({2}, matrix.options().dtype(at::kFloat));
+    kernels->fp8_scale(matrix, type, scale);
+    return scale;
+  }
   constexpr double kLeast = 1e-12;
   const at::Tensor amax = at::linalg_vector_norm(matrix, std::numeric_limits<double>::infinity());
   const at::Tensor limit = at::scalar_tensor(largest(type), at::kDouble);
-  return at::div(limit, amax.to(at::kDouble).clamp_min_(kLeast)).to(at::kFloat).reshape({1});
+  const at::Tensor scale = at::div(limit, amax.to(at::kDouble).clamp_min_(kLeast)).to(at::kFloat);
+  return at::stack({scale, scale.reciprocal()});
 }
 
-Fp8Matrix to_fp8(const at::Tensor& matrix, at::ScalarType type, const at::Tensor& scale) {
-  // The cast does not saturate. It need not: the scale is too large by half a unit in the last place of fp32
-  // at most, which the cast rounds away.
-  return {at::mul(matrix, scale).to(type), scale.reciprocal()};
-}
-
-Fp8Matrix to_fp8(const at::Tensor& matrix, at::ScalarType type) {
-  return to_fp8(matrix, type, fp8_scale(matrix, type));
-}
-
-Fp8Matrix transposed(const Fp8Matrix& matrix) {
-  const std::int64_t rows = matrix.elements.size(0);
+Fp8Orders to_fp8(const at::Tensor& matrix, at::ScalarType type, const at::Tensor& scale, Fp8Wanted wanted) {
+  const std::int64_t rows = matrix.size(0);
   const std::int64_t padded = (rows + kFp8Multiple - 1) / kFp8Multiple * kFp8Multiple;
-  at::Tensor turned = at::empty({matrix.elements.size(1), padded}, matrix.elements.options());
-  turned.narrow(1, 0, rows).copy_(matrix.elements.t());
-  if (padded > rows) turned.narrow(1, rows, padded - rows).zero_();
-  return {turned, matrix.factor};
+  const auto options = matrix.options().dtype(type);
+  Fp8Orders made;
+  if (wanted.rows) made.rows = {at::empty(matrix.sizes(), options), fp8_factor(scale)};
+  if (wanted.transposed) made.transposed = {at::empty({matrix.size(1), padded}, options), fp8_factor(scale)};
+  if (const DeviceKernels* kernels = device_kernels(matrix)) {
+    kernels->fp8_cast(matrix, scale, made.rows.elements, made.transposed.elements);
+    return made;
+  }
+  // This cast does not saturate. It need not: the scale is too large by half a unit in the last place of fp32
+  // at most, which the cast rounds away.
+  const at::Tensor values = at::mul(matrix, scale.narrow(0, 0, 1));
+  if (wanted.rows) made.rows.elements.copy_(values);
+  if (wanted.transposed) {
+    made.transposed.elements.narrow(1, 0, rows).copy_(values.t());
+    made.transposed.elements.narrow(1, rows, padded - rows).zero_();
+  }
+  return made;
+}
+
+at::Tensor fp8_factor(const at::Tensor& scale) {
+  return scale.narrow(0, 1, 1);
 }
 
 void fp8_product_into(const at::Tensor& result, const Fp8Matrix& a, const Fp8Matrix& b, bool fast,

@@ -12,15 +12,26 @@ struct Fp8Matrix {
   at::Tensor factor;    ///< fp32 [1]: 1 / scale, by which elements become values
 };
 
-/// fp32 [1]. `type`: at::kFloat8_e4m3fn or at::kFloat8_e5m2. A matrix of zeros has the scale of 1e-12.
+/// The orders in which products read a matrix.
+struct Fp8Orders {
+  Fp8Matrix rows;
+  /// [columns, rows], with zeros behind the rows up to a multiple of 16, which products sum over.
+  Fp8Matrix transposed;
+};
+struct Fp8Wanted {
+  bool rows = false;
+  bool transposed = false;
+};
+
+/// fp32 [2]: the scale and 1 / scale. `type`: at::kFloat8_e4m3fn or at::kFloat8_e5m2. A matrix of zeros has
+/// the scale of 1e-12.
 [[nodiscard]] at::Tensor fp8_scale(const at::Tensor& matrix, at::ScalarType type);
 
-/// `scale`: fp8_scale(matrix, type).
-[[nodiscard]] Fp8Matrix to_fp8(const at::Tensor& matrix, at::ScalarType type, const at::Tensor& scale);
-[[nodiscard]] Fp8Matrix to_fp8(const at::Tensor& matrix, at::ScalarType type);
-
-/// [columns, rows], with zeros behind the rows up to a multiple of 16, which products sum over.
-[[nodiscard]] Fp8Matrix transposed(const Fp8Matrix& matrix);
+/// `scale`: fp8_scale() of this matrix and type. An order that is not wanted has undefined elements.
+[[nodiscard]] Fp8Orders to_fp8(const at::Tensor& matrix, at::ScalarType type, const at::Tensor& scale,
+                               Fp8Wanted wanted);
+/// The factor of what was cast by `scale`.
+[[nodiscard]] at::Tensor fp8_factor(const at::Tensor& scale);
 
 /// result [m, n] becomes a [m, k] * b [n, k]^T, or that is added to it. Sums are fp32 and rounded once; on a
 /// GPU `fast` ones keep fewer bits. n and k are multiples of 16.
