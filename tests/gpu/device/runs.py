@@ -53,6 +53,7 @@ class Machine:
         found = self._device_found()
         self.gpu = found["gpu"]
         self.no_device = found["why"]     # why torch finds none; empty: it finds one
+        self.has_fp8 = trial or found["capability"] >= [8, 9]  # products in fp8
 
     def __enter__(self):
         return self
@@ -80,10 +81,10 @@ class Machine:
         return environment
 
     def _device_found(self):
-        ask = ("import json, torch\ngpu, why = '', ''\n"
-               "try:\n torch.cuda.init(); gpu = torch.cuda.get_device_name(0)\n"
+        ask = ("import json, torch\ngpu, why, capability = '', '', (0, 0)\n"
+               "try:\n torch.cuda.init(); gpu = torch.cuda.get_device_name(0); capability = torch.cuda.get_device_capability()\n"
                "except Exception as e: why = str(e).split('. ')[0].split('\\n')[0] or type(e).__name__\n"
-               "print(json.dumps({'gpu': gpu, 'why': why}))")
+               "print(json.dumps({'gpu': gpu, 'why': why, 'capability': capability}))")
         return json.loads(self.run([sys.executable, "-c", ask], plain=True).stdout.splitlines()[-1])
 
     def left_s(self):

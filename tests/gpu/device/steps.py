@@ -24,6 +24,7 @@ CHANGED = {
     "qwen2_smoke": ["model.head_size=8"],
 }
 REPEATED = ("llama_smoke", "qwen3_smoke", "gpt_smoke", "neox_smoke", "t5_smoke", "deepvit_smoke", "mnist_smoke")
+FP8 = "products in fp8"  # left out where the device has none
 FEATURES = {
     "fp16": ("smoke", ["precision.preset=fp16"]),
     "gradients summed over passes": ("smoke", ["precision.preset=bf16_fp32_reduce", "train.micro_batch_size=2"]),
@@ -31,6 +32,7 @@ FEATURES = {
     "weight averages": ("smoke", ["optim.ema_decay=0.9"]),
     "LoRA": ("lora_smoke", []),
     "tied embeddings": ("smoke", ["model.tie_embeddings=true", "precision.preset=bf16_fp32_reduce"]),
+    FP8: ("smoke", ["precision.preset=bf16_fp32_reduce", "precision.matmul=fp8"]),
     "gated GELU": ("t5_smoke", ["model.feed_forward=gated_gelu", "precision.preset=bf16_fp32_reduce"]),
 }
 STRATEGIES = {
@@ -52,6 +54,7 @@ TINY = ["model.vocab_size=512", "model.hidden_size=64", "model.intermediate_size
         "model.kv_heads=2", "data.seq_len=32"]
 TINY_PEER = ["--vocab", 512, "--hidden", 64, "--inner", 192, "--layers", 2, "--heads", 4, "--kv-heads", 2, "--seq-len", 32]
 ABLATIONS = {
+    FP8: ["precision.matmul=fp8"],
     "selective recomputation": ["activation_checkpointing.policy=selective"],
     "full recomputation": ["activation_checkpointing.policy=full"],
     "2 sequences a pass": ["train.micro_batch_size=2"],
@@ -195,6 +198,10 @@ def same_losses_as_cpu(machine):
     return machine.for_each({f"{name} {precision}": (name, precision) for name in SMOKES for precision in CLOSE}, compare)
 
 
+def possible(machine, items):
+    return {name: item for name, item in items.items() if name != FP8 or machine.has_fp8}
+
+
 def features(machine):
     """What changes the arithmetic of a step, beside the CPU."""
     machine.need_device()
@@ -204,7 +211,7 @@ def features(machine):
         number = list(FEATURES.values()).index(item)
         return beside_cpu(machine, recipe, f"feature-{number}", changes, CLOSE["bf16_fp32_reduce"])
 
-    return machine.for_each(FEATURES, compare)
+    return machine.for_each(possible(machine, FEATURES), compare)
 
 
 def strategies(machine):
@@ -353,7 +360,7 @@ def peft(machine):
 
 def ablations(machine):
     machine.need_device()
-    return machine.for_each(ABLATIONS, lambda changes: large(
+    return machine.for_each(possible(machine, ABLATIONS), lambda changes: large(
         machine, f"ablation-{list(ABLATIONS.values()).index(changes)}", *changes))
 
 
