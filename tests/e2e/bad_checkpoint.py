@@ -1,11 +1,37 @@
 """Checkpoints that are damaged, unfinished, foreign or in the way: nothing is lost, and one line says what to do."""
 import json
+import os
 import shutil
 
 import product
 
 SIZES = r"\b([0-9a-f]{8}|\d{4,})\b"  # checksums hang on the save id, sizes on the version of HDF5
 EVERY_2 = {"train.steps": 6, "checkpoint.every_steps": 2}
+# Cases of the golden table: what becomes of the newest checkpoint.
+DAMAGES = {
+    "uncommitted": lambda self, newest: (newest / "COMMIT").unlink(),
+    "manifest_bit_flipped": lambda self, newest: self.flip(newest / "MANIFEST.json", 100),
+    "shard_missing": lambda self, newest: (self.folder / self.shard(newest, rank=1)).unlink(),
+    "shard_truncated": lambda self, newest: os.truncate(path := self.folder / self.shard(newest), path.stat().st_size - 4096),
+    "weight_bit_flipped": lambda self, newest: self.flip_weight(newest, rank=1),
+}
+SAMPLE = (product.ECHELON, "sample")
+HUGGING_FACE = {"llama-hf/config.json": "{}"}
+# Cases of the golden table: exit code, files, command.
+REFUSED = {
+    "sample_of_an_empty_prompt_file": (4, {"prompts.txt": ""}, *SAMPLE, "run", "--prompt-file", "prompts.txt"),
+    "sample_of_a_missing_prompt_file": (4, {}, *SAMPLE, "run", "--prompt-file", "none.txt"),
+    "sample_of_a_folder_without_checkpoint": (5, {"run/notes": ""}, *SAMPLE, "run", "--prompt", "one"),
+    "sample_of_a_hugging_face_folder": (5, HUGGING_FACE, *SAMPLE, "llama-hf/", "--prompt", "x"),
+    "weights_of_a_hugging_face_folder": (5, HUGGING_FACE, product.ECHELON, "train", "recipe.yaml", "checkpoint.init_from=llama-hf"),
+    "sample_of_no_folder": (5, {}, *SAMPLE, "run", "--prompt", "one"),
+    "sample_of_no_folder_on_several_ranks": (5, {}, *SAMPLE, "run", "--prompt", "one", "--ranks", 2),
+    "consolidate_no_folder": (5, {}, product.CKPT, "consolidate", "run", "--to", "hdf5", "--output", "out.h5"),
+    **{f"{command}_no_folder": (2 if command == "ls" else 5, {}, product.CKPT, command, "run") for command in ("ls", "inspect", "verify")},
+    **{f"{command}_a_file": (2 if command == "ls" else 5, {"model.h5": "h5"}, product.CKPT, command, "model.h5")
+       for command in ("ls", "inspect", "verify")},
+    **{f"{command}_a_foreign_folder": (5, {"photos/a.jpg": "jpg"}, product.CKPT, command, "photos") for command in ("inspect", "verify")},
+}
 
 
 class Tests(product.Case):
@@ -19,10 +45,10 @@ class Tests(product.Case):
     def shard(self, folder, rank=0):
         return next(folder.glob(f"shard-{rank:05}-of-*.h5")).relative_to(self.folder)
 
-    def falls_back(self, to_step, *more, ranks=2):
+    def falls_back(self, to_step, ranks=2, case=""):
         """The run starts again, says what it passes over, goes on from `to_step` and ends as before."""
         expected = self.losses("run", 6)
-        result = self.expect(0, *self.train_command("recipe.yaml", *more, ranks=ranks), hide=SIZES)
+        result = self.expect(0, *self.train_command("recipe.yaml", ranks=ranks), hide=SIZES, case=case)
         self.assertIn(f"resumed from step {to_step}\n", result.err)
         self.assertEqual(expected, self.losses("run", 6))
         newest = self.checkpoints()[-1]
@@ -30,27 +56,16 @@ class Tests(product.Case):
 
     # -- resume
 
-    def test_uncommitted_checkpoint_is_passed_over(self):
-        (self.trained()[-1] / "COMMIT").unlink()
-        self.falls_back(4)
-
-    def test_damaged_manifest_is_passed_over(self):
+    def test_a_damaged_checkpoint_is_passed_over(self):
         newest = self.trained()[-1]
-        self.flip(newest.relative_to(self.folder) / "MANIFEST.json", 100)
-        self.falls_back(4)
-
-    def test_missing_shard_is_passed_over(self):
-        (self.folder / self.shard(self.trained()[-1], rank=1)).unlink()
-        self.falls_back(4)
-
-    def test_truncated_shard_is_passed_over(self):
-        path = self.folder / self.shard(self.trained()[-1])
-        path.write_bytes(path.read_bytes()[:-4096])
-        self.falls_back(4)
-
-    def test_bit_flip_in_a_weight_is_passed_over(self):
-        self.flip_weight(self.trained()[-1], rank=1)
-        self.falls_back(4)
+        run, whole = self.folder / "run", self.folder / "whole"
+        shutil.copytree(run, whole)
+        for case, damage in DAMAGES.items():
+            with self.subTest(case):
+                shutil.rmtree(run)
+                shutil.copytree(whole, run)
+                damage(self, newest)
+                self.falls_back(4, case=case)
 
     def test_two_damaged_checkpoints_are_passed_over(self):
         folders = self.trained(ranks=1)
@@ -103,33 +118,17 @@ class Tests(product.Case):
         self.trained(ranks=1)
         self.expect(4, product.ECHELON, "sample", "run", "--prompt", "one")
 
-    def test_sample_of_an_empty_prompt_file(self):
-        (self.folder / "prompts.txt").write_text("")
-        self.expect(4, product.ECHELON, "sample", "run", "--prompt-file", "prompts.txt")
-
-    def test_sample_of_a_missing_prompt_file(self):
-        self.expect(4, product.ECHELON, "sample", "run", "--prompt-file", "none.txt")
-
-    def test_sample_of_a_folder_without_checkpoint(self):
-        (self.folder / "run").mkdir()
-        self.expect(5, product.ECHELON, "sample", "run", "--prompt", "one")
-
-    def test_sample_of_a_hugging_face_folder(self):
-        (self.folder / "llama-hf").mkdir()
-        (self.folder / "llama-hf/config.json").write_text("{}")
-        self.expect(5, product.ECHELON, "sample", "llama-hf/", "--prompt", "x")
-
-    def test_weights_of_a_hugging_face_folder(self):
-        (self.folder / "llama-hf").mkdir()
-        (self.folder / "llama-hf/config.json").write_text("{}")
-        self.recipe(**{"checkpoint.init_from": "llama-hf"})
-        self.expect(5, *self.train_command("recipe.yaml"))
-
-    def test_sample_of_no_folder(self):
-        self.expect(5, product.ECHELON, "sample", "run", "--prompt", "one")
-
-    def test_sample_of_no_folder_on_several_ranks(self):
-        self.expect(5, product.ECHELON, "sample", "run", "--prompt", "one", "--ranks", 2)
+    def test_what_is_no_checkpoint_is_refused(self):
+        self.recipe()
+        here = set(self.folder.iterdir())
+        for case, (code, files, *words) in REFUSED.items():
+            for name, text in files.items():
+                (self.folder / name).parent.mkdir(exist_ok=True)
+                (self.folder / name).write_text(text)
+            with self.subTest(case):
+                self.expect(code, *words, case=case)
+            for path in set(self.folder.iterdir()) - here:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def test_sample_of_an_image_model(self):
         image_model = {"model.kind": "cnn", "model.image_size": 28, "model.channels": 1, "model.classes": 10}
@@ -147,22 +146,6 @@ class Tests(product.Case):
         self.expect(5, product.ECHELON, "sample", "run", "--prompt", "one", "--tokens", 4, "--ranks", 2, hide=SIZES)
 
     # -- echelon-ckpt
-
-    def test_tool_on_no_folder(self):
-        for command in ("ls", "inspect", "verify"):
-            self.expect(2 if command == "ls" else 5, product.CKPT, command, "run")
-        self.expect(5, product.CKPT, "consolidate", "run", "--to", "hdf5", "--output", "out.h5")
-
-    def test_tool_on_a_foreign_folder(self):
-        (self.folder / "photos").mkdir()
-        (self.folder / "photos" / "a.jpg").write_text("jpg")
-        for command in ("inspect", "verify"):
-            self.expect(5, product.CKPT, command, "photos")
-
-    def test_tool_on_a_file(self):
-        (self.folder / "model.h5").write_text("h5")
-        for command in ("ls", "inspect", "verify"):
-            self.expect(2 if command == "ls" else 5, product.CKPT, command, "model.h5")
 
     def test_tool_on_an_uncommitted_checkpoint(self):
         newest = self.trained(ranks=1)[-1]

@@ -23,6 +23,18 @@ DAMAGES = {
     "checksums_bit_flipped": lambda whole: flipped(whole, -2),
     "token_bit_flipped": lambda whole: flipped(whole, 200),
 }
+# Cases of the golden table: what is asked for beside data/, other/ with another tokenizer, and mixed/ of the two.
+UNFIT = {
+    "token_file_missing": ["data.path=data/none.tok"],
+    "token_file_is_a_folder": ["data.path=data"],
+    "token_file_of_a_larger_vocabulary": ["model.vocab_size=319"],
+    "token_file_shorter_than_a_sequence": ["data.path=other/train.tok", "data.seq_len=4096", "model.max_positions=4096"],
+    "tokenizer_missing": ["data.tokenizer=data/mine.model"],
+    "tokenizer_is_no_model": ["data.tokenizer=notes.txt"],
+    "tokenizer_of_other_data": ["data.path=mixed/train.tok"],
+    "validation_file_missing": ["data.validation.path=data/nothing.tok", "train.validate_every_steps=2"],
+    "validation_file_of_another_tokenizer": ["data.validation.path=other/valid.tok", "train.validate_every_steps=2"],
+}
 TOKENIZER = ["--train-tokenizer", 320]
 # Cases of the golden table: exit code, files, and what prepare is given besides its output.
 NOT_PREPARED = {
@@ -53,18 +65,22 @@ NOT_PREPARED = {
 
 
 class Tests(product.Case):
-    def refuse(self, *overrides, ranks=1, case="", **recipe):
+    def refuse(self, *overrides, case):
         """Training on data/ ends with 4; neither weights nor metrics are written."""
-        self.recipe(**{**product.ON_TOKENS, **recipe})
-        self.expect(4, *self.train_command("recipe.yaml", *overrides, ranks=ranks), case=case)
+        self.recipe(**product.ON_TOKENS)
+        self.expect(4, *self.train_command("recipe.yaml", *overrides), case=case)
         self.assertEqual([], self.checkpoints())
 
-    def test_token_file_missing(self):
-        self.refuse()
-
-    def test_token_file_is_a_folder(self):
-        (self.folder / "data" / "train.tok").mkdir(parents=True)
-        self.refuse()
+    def test_data_that_do_not_fit_are_refused(self):
+        self.prepare()
+        self.prepare("other", vocabulary=319, words=600, seed=2)
+        (self.folder / "mixed").mkdir()
+        for source in ("data/train.tok", "other/tokenizer.model"):
+            shutil.copy(self.folder / source, self.folder / "mixed")
+        (self.folder / "notes.txt").write_text("my tokenizer\n")
+        for case, overrides in UNFIT.items():
+            with self.subTest(case):
+                self.refuse(*overrides, case=case)
 
     def test_token_file_damaged(self):
         self.prepare()
@@ -89,38 +105,6 @@ class Tests(product.Case):
                                 r"\d+\) does not match its checksum; copy or prepare it again$")
         for line in noticed:  # rank 0 waits for rank 1 in vain, and may say so before it is stopped
             self.assertRegex(line, r"^echelon: rank 0/2 \S+: rank 1 \(\S+\) has ended ")
-
-    def test_token_file_of_a_larger_vocabulary(self):
-        self.prepare()
-        self.refuse("model.vocab_size=319")
-
-    def test_token_file_shorter_than_a_sequence(self):
-        self.prepare(words=50)
-        self.refuse("data.seq_len=4096", "model.max_positions=4096")
-
-    def test_tokenizer_of_other_data(self):
-        self.prepare()
-        self.prepare("other", vocabulary=319, seed=2)
-        shutil.copy(self.folder / "other/tokenizer.model", self.folder / "data/tokenizer.model")
-        self.refuse()
-
-    def test_tokenizer_missing(self):
-        self.prepare()
-        self.refuse("data.tokenizer=data/mine.model")
-
-    def test_tokenizer_is_no_model(self):
-        self.prepare()
-        (self.folder / "notes.txt").write_text("my tokenizer\n")
-        self.refuse("data.tokenizer=notes.txt")
-
-    def test_validation_file_missing(self):
-        self.prepare()
-        self.refuse("data.validation.path=data/nothing.tok", "train.validate_every_steps=2")
-
-    def test_validation_file_of_another_tokenizer(self):
-        self.prepare()
-        self.prepare("other", vocabulary=319, seed=2)
-        self.refuse("data.validation.path=other/valid.tok", "train.validate_every_steps=2")
 
     # -- echelon prepare
 
