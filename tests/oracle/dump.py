@@ -9,6 +9,7 @@ import tempfile
 import numpy
 import torch
 
+torch.set_num_threads(1)  # of small tensors several threads wait for each other more than they compute
 RECIPE = pathlib.Path(__file__).parent / "tiny.yaml"
 
 
@@ -95,6 +96,47 @@ class Dump:
         for name, count in seen.items():
             assert (count == indices[0]["replicas"]).all(), f"{name}: held by {set(count.tolist())} ranks"
         return {name: torch.from_numpy(flat).view(shape) for name, (flat, shape) in whole.items()}
+
+
+class Once:
+    """Results of a reference: one of the same case and tensors, as on another number of ranks, is not computed again."""
+
+    def __init__(self):
+        self.known = {}
+
+    def of(self, case, tensors, compute):
+        """compute(); `tensors`: {name: tensor} that it depends on."""
+        before, found = self.known.get(case, ({}, None))
+        if before.keys() != tensors.keys() or not all(torch.equal(before[name], tensor) for name, tensor in tensors.items()):
+            before, found = dict(tensors), compute()
+            self.known[case] = before, found
+        return found
+
+
+def compare_gradients(args, folder, cases, compare):
+    """Of cases {name: (overrides, numbers of ranks, ...)}, with noise on the weights: is compare(name, ranks, output) always true?"""
+    good = []
+    for ranks in (1, 2, 3):
+        names = [name for name, case in cases.items() if ranks in case[1]]
+        outputs = dump(args, folder, ranks, [{"name": name, "mode": "gradients", "perturb": 0.05, "overrides": cases[name][0]}
+                                             for name in names])
+        good += [compare(name, ranks, outputs[name]) for name in names]
+    return all(good)
+
+
+def verdict(name, ranks, errors, limit, about=""):
+    """Tells the largest of the errors; is it within the limit?"""
+    worst = max(errors, key=errors.get)
+    ok = errors[worst] <= limit  # false for NaN too
+    print(f"{'ok  ' if ok else 'FAIL'} {name} on {ranks}: {about}largest relative error {errors[worst]:.1e} ({worst}) of "
+          f"{len(errors)}, allowed {limit:.0e}", flush=True)
+    return ok
+
+
+def distance(some, exact):
+    """Relative, over all tensors together."""
+    squares = sum(float((some[n].double() - exact[n].double()).square().sum()) for n in exact)
+    return (squares / sum(float(g.double().square().sum()) for g in exact.values())) ** 0.5
 
 
 def relative_error(actual, expected):

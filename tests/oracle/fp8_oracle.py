@@ -79,11 +79,6 @@ def gradients(result, ids, dtype, fp8):
     return loss, sums
 
 
-def distance(some, exact):
-    squares = sum(float((some[n].double() - exact[n].double()).square().sum()) for n in exact)
-    return (squares / sum(float(g.double().square().sum()) for g in exact.values())) ** 0.5
-
-
 def check(name, ranks, output):
     result = dump.Dump(output, ranks, ("weights", "gradients"))
     ids = dump.read_ids(output, 25)
@@ -92,9 +87,9 @@ def check(name, ranks, output):
     _, bf16 = gradients(result, ids, torch.bfloat16, False)
     loss, theirs = gradients(result, ids, torch.bfloat16, True)
     ours = result.tensors["gradients"]
-    own, off, apart = distance(ours, exact), distance(theirs, exact), distance(ours, theirs)
+    own, off, apart = dump.distance(ours, exact), dump.distance(theirs, exact), dump.distance(ours, theirs)
     print(f"{name} on {ranks}: gradients off fp32's by {own:.4f} (transformers {off:.4f}, bf16 "
-          f"{distance(bf16, exact):.4f}), apart {apart:.4f}; loss {result.loss:.5f} ({loss:.5f}, fp32 {exact_loss:.5f})", flush=True)
+          f"{dump.distance(bf16, exact):.4f}), apart {apart:.4f}; loss {result.loss:.5f} ({loss:.5f}, fp32 {exact_loss:.5f})", flush=True)
     assert abs(own / off - 1) <= SAME_SIZE and apart <= ALIKE * off, "other roundings than torchao's"
     assert own <= LIMIT
     assert abs(result.loss - loss) <= 2e-3 * loss, (result.loss, loss)

@@ -119,30 +119,21 @@ def error_of(name, actual, gradients):
     return dump.relative_error(actual, gradients[name])
 
 
-def largest_error(result, loss, gradients):
+def errors_of(result, loss, gradients):
     assert gradients.keys() == result.tensors["gradients"].keys()
-    errors = {name: error_of(name, actual, gradients) for name, actual in result.tensors["gradients"].items()}
-    errors["loss"] = abs(result.loss - loss) / loss
-    worst = max(errors, key=errors.get)
-    return errors[worst], worst
-
-
-def verdict(name, ranks, error, worst, limit):
-    ok = error <= limit  # false for NaN too
-    print(f"{'ok  ' if ok else 'FAIL'} {name} on {ranks}: largest relative error {error:.1e} ({worst}), "
-          f"allowed {limit:.0e}", flush=True)
-    return ok
+    return {"loss": abs(result.loss - loss) / loss,
+            **{name: error_of(name, actual, gradients) for name, actual in result.tensors["gradients"].items()}}
 
 
 def compare(name, ranks, output):
     result = dump.Dump(output, ranks, ("weights", "gradients"))
-    return verdict(name, ranks, *largest_error(result, *reference(result, output)), CASES[name][2])
+    return dump.verdict(name, ranks, errors_of(result, *reference(result, output)), CASES[name][2])
 
 
 def compare_dropout(name, ranks, result, alone):
     """Same draws as on one rank, and as without recomputation."""
     first = alone[SAME_DRAWS.get(name, name)]
-    return verdict(f"dropout of {name}", ranks, *largest_error(result, first.loss, first.tensors["gradients"]), EXACT)
+    return dump.verdict(f"dropout of {name}", ranks, errors_of(result, first.loss, first.tensors["gradients"]), EXACT)
 
 
 def main():

@@ -254,15 +254,19 @@ def compare_one_step(args, folder, scale, ranks):
     print(f"ok {name}: on {ranks} ranks matrices moved by {moved:.1e}, within {apart:.1e} of torch.optim.Muon", flush=True)
 
 
-def compare(args, folder, name):
+def starts(args, folder):
+    """The initial weights and the samples of every case: {"start-NAME", "ids-NAME": folder}."""
+    return dump.dump(args, folder, 1, [request for name, case in CASES.items() for request in (
+        {"name": f"start-{name}", "mode": "weights", "overrides": overrides_of(case)},
+        {"name": f"ids-{name}", "mode": "ids", "overrides": overrides_of(case), "first": 0, "rows": STEPS * BATCH})])
+
+
+def compare(args, folder, name, outputs):
     case = CASES[name]
     clip, average, ranks = case[4:7]
     limit = {"anyprecision_bf16": LIMIT_BF16, "anyprecision_mixed": LIMIT_BF16, "muon": LIMIT_MUON,
              "muon_spectral": LIMIT_MUON}.get(case[0], LIMIT)
     overrides = overrides_of(case)
-    data = {"overrides": overrides, "first": 0, "rows": STEPS * BATCH}
-    outputs = dump.dump(args, folder, 1, [{"name": f"start-{name}", "mode": "weights", "overrides": overrides},
-                                          {"name": f"ids-{name}", "mode": "ids", **data}])
     start = dump.Dump(outputs[f"start-{name}"], 1, ("weights",))
     reference = Reference(start, dump.read_ids(outputs[f"ids-{name}"], SEQ_LEN + 1), case)
     if clip:
@@ -295,9 +299,9 @@ def compare(args, folder, name):
 
 if __name__ == "__main__":
     arguments = dump.arguments()
-    torch.set_num_threads(1)  # small tensors: more threads only wait for each other
     with dump.Folder() as temporary:
         compare_one_step(arguments, temporary, "spectral", 3)
         compare_one_step(arguments, temporary, "match_adamw", 2)
+        begun = starts(arguments, temporary)
         for case_name in CASES:
-            compare(arguments, temporary, case_name)
+            compare(arguments, temporary, case_name, begun)

@@ -34,6 +34,7 @@ PLACES = [  # (ranks, overrides)
     (4, ["shard.strategy=hybrid_shard", "shard.mesh.shard=2", "shard.offload=cpu"]),
 ]
 SLACK = 1.3
+KNOWN = dump.Once()
 
 
 def gradients(result, ids, dtype):
@@ -47,20 +48,16 @@ def gradients(result, ids, dtype):
     return loss.item(), {name: p.grad.float() / scale for name, p in model.named_parameters()}
 
 
-def distance(some, exact):
-    """Relative, over all parameters together."""
-    squares = sum(float((some[n].double() - exact[n].double()).square().sum()) for n in exact)
-    return (squares / sum(float(g.double().square().sum()) for g in exact.values())) ** 0.5
-
-
 def check(name, ranks, place, output):
     result = dump.Dump(output, ranks, ("weights", "gradients"))
     ids = dump.read_ids(output, 25)
-    exact_loss, exact = gradients(result, ids, torch.float32)
-    loss, theirs = gradients(result, ids, TYPES[PRECISIONS[name][1]])
-    allowed = 1e-5 if PRECISIONS[name][1] == "fp32" else SLACK * distance(theirs, exact)
+    tensors = {**result.tensors["weights"], "ids": ids}
+    exact_loss, exact = KNOWN.of((ranks, "fp32"), tensors, lambda: gradients(result, ids, torch.float32))
+    kind = PRECISIONS[name][1]
+    loss, theirs = KNOWN.of((ranks, kind), tensors, lambda: gradients(result, ids, TYPES[kind]))
+    allowed = 1e-5 if kind == "fp32" else SLACK * dump.distance(theirs, exact)
     allowed_loss = max(1e-6, 3 * abs(loss - exact_loss) / exact_loss, 0 if allowed == 1e-5 else 2e-4)
-    off, off_loss = distance(result.tensors["gradients"], exact), abs(result.loss - exact_loss) / exact_loss
+    off, off_loss = dump.distance(result.tensors["gradients"], exact), abs(result.loss - exact_loss) / exact_loss
     if off <= allowed and off_loss <= allowed_loss:  # false for NaN too
         return True
     print(f"FAIL {name} on {ranks} ranks, {place}: gradients off by {off:.1e} (allowed {allowed:.1e}), loss by "
