@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -18,6 +17,7 @@
 #include "model/ops/ops.h"
 #include "unit/model/tensors.h"
 #include "unit/shard/alone.h"
+#include "unit/shard/silent_communicator.h"
 
 namespace echelon {
 namespace {
@@ -337,9 +337,9 @@ TEST(ShardedModel, InTwoBytesTheTrainedGradientsAreThoseOfAnUnfrozenModel) {
 }
 
 /// One rank of two that counts what it would send, by the unit's name.
-class Counting final : public Communicator {
+class Counting final : public test::SilentCommunicator {
  public:
-  Counting() : Communicator(0, 2) {}
+  Counting() : SilentCommunicator(0, 2) {}
   Pending all_gather(void*, std::size_t, DType, std::string_view unit) override {
     ++gathers[std::string(unit)];
     return {};
@@ -348,15 +348,6 @@ class Counting final : public Communicator {
     ++reductions[std::string(unit)];
     return {};
   }
-  Pending all_reduce(void*, std::size_t, DType, ReduceOp, std::string_view) override { return {}; }
-  Pending broadcast(void*, std::size_t, int, std::string_view) override { return {}; }
-  std::vector<Blob> gather_blobs(const Blob& mine, std::string_view) override { return {mine, mine}; }
-  void barrier(std::string_view) override {}
-  std::unique_ptr<Communicator> split(const ColorOf&) override {
-    return std::make_unique<LocalCommunicator>();
-  }
-  std::uint64_t sent_bytes() const override { return 0; }
-  std::vector<std::string> recent() const override { return {}; }
   std::map<std::string, int> gathers;
   std::map<std::string, int> reductions;
 };
@@ -438,22 +429,14 @@ TEST_P(Configurations, ALayerThatAlsoRunsWithoutAnInputGradientHasAllOfItsGradie
 }
 
 /// Notes which memory it is told of.
-class Remembering final : public Communicator {
+class Remembering final : public test::SilentCommunicator {
  public:
-  Remembering() : Communicator(0, 1) {}
-  Pending all_gather(void*, std::size_t, DType, std::string_view) override { return {}; }
+  Remembering() : SilentCommunicator(0, 1) {}
   Pending reduce_scatter(void* input, DType type, float* output, std::size_t count, float, bool,
                          std::string_view) override {
     std::memcpy(output, input, count * size_of(type));
     return {};
   }
-  Pending all_reduce(void*, std::size_t, DType, ReduceOp, std::string_view) override { return {}; }
-  Pending broadcast(void*, std::size_t, int, std::string_view) override { return {}; }
-  std::vector<Blob> gather_blobs(const Blob& mine, std::string_view) override { return {mine}; }
-  void barrier(std::string_view) override {}
-  std::unique_ptr<Communicator> split(const ColorOf&) override { return nullptr; }
-  std::uint64_t sent_bytes() const override { return 0; }
-  std::vector<std::string> recent() const override { return {}; }
   void register_buffer(void* memory, std::size_t) override { EXPECT_TRUE(known.insert(memory).second); }
   void forget_buffer(void* memory) override { EXPECT_EQ(known.erase(memory), 1U); }
   std::set<void*> known;
@@ -484,13 +467,12 @@ TEST(ShardedModel, ResultsRepeatBitForBit) {
 
 /// A communicator whose operations end a while after they were issued, on a thread of their own, as real ones
 /// do.
-class Slow final : public Communicator {
+class Slow final : public test::SilentCommunicator {
  public:
-  Slow() : Communicator(0, 1) {}
+  Slow() : SilentCommunicator(0, 1) {}
   ~Slow() override {
     for (std::thread& thread : threads_) thread.join();
   }
-  Pending all_gather(void*, std::size_t, DType, std::string_view) override { return {}; }
   Pending reduce_scatter(void* input, DType type, float* output, std::size_t count, float, bool,
                          std::string_view) override {
     auto state = std::make_shared<State>();
@@ -502,13 +484,6 @@ class Slow final : public Communicator {
     last = state;
     return Pending(state);
   }
-  Pending all_reduce(void*, std::size_t, DType, ReduceOp, std::string_view) override { return {}; }
-  Pending broadcast(void*, std::size_t, int, std::string_view) override { return {}; }
-  std::vector<Blob> gather_blobs(const Blob& mine, std::string_view) override { return {mine}; }
-  void barrier(std::string_view) override {}
-  std::unique_ptr<Communicator> split(const ColorOf&) override { return nullptr; }
-  std::uint64_t sent_bytes() const override { return 0; }
-  std::vector<std::string> recent() const override { return {}; }
 
   struct State final : Pending::State {
     void wait() override {

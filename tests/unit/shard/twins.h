@@ -4,16 +4,16 @@
 #include <memory>
 #include <utility>
 
-#include "comm/communicator.h"
+#include "unit/shard/silent_communicator.h"
 
 namespace echelon::test {
 
 /// Rank 0 of several that all hold the same bytes, so that this one knows what the others send. What an
 /// operation makes is there when it has been waited for, and not before. fp32 only.
-class Twins final : public Communicator {
+class Twins final : public SilentCommunicator {
  public:
   /// Groups that are split off have `split_size` ranks.
-  explicit Twins(int size, int split_size = 1) : Communicator(0, size), split_size_(split_size) {}
+  explicit Twins(int size, int split_size = 1) : SilentCommunicator(0, size), split_size_(split_size) {}
 
   Pending all_gather(void* buffer, std::size_t count, DType, std::string_view) override {
     return later([this, mine = static_cast<float*>(buffer), count] {
@@ -28,17 +28,9 @@ class Twins final : public Communicator {
         output[i] = (accumulate ? output[i] : 0.0F) + scale * static_cast<float>(size()) * in[i];
     });
   }
-  Pending all_reduce(void*, std::size_t, DType, ReduceOp, std::string_view) override { return {}; }
-  Pending broadcast(void*, std::size_t, int, std::string_view) override { return {}; }
-  std::vector<Blob> gather_blobs(const Blob& mine, std::string_view) override {
-    return std::vector<Blob>(static_cast<std::size_t>(size()), mine);
-  }
-  void barrier(std::string_view) override {}
   std::unique_ptr<Communicator> split(const ColorOf&) override {
     return std::make_unique<Twins>(split_size_);
   }
-  std::uint64_t sent_bytes() const override { return 0; }
-  std::vector<std::string> recent() const override { return {}; }
 
  private:
   class Later final : public Pending::State {

@@ -1,0 +1,27 @@
+#pragma once
+#include "comm/local_communicator.h"
+
+namespace echelon::test {
+
+/// A rank whose collectives do nothing and are done at once, for communicators that differ in one of them.
+class SilentCommunicator : public Communicator {
+ public:
+  using Communicator::Communicator;
+  Pending all_gather(void*, std::size_t, DType, std::string_view) override { return {}; }
+  Pending reduce_scatter(void*, DType, float*, std::size_t, float, bool, std::string_view) override {
+    return {};
+  }
+  Pending all_reduce(void*, std::size_t, DType, ReduceOp, std::string_view) override { return {}; }
+  Pending broadcast(void*, std::size_t, int, std::string_view) override { return {}; }
+  std::vector<Blob> gather_blobs(const Blob& mine, std::string_view) override {
+    return std::vector<Blob>(static_cast<std::size_t>(size()), mine);
+  }
+  void barrier(std::string_view) override {}
+  std::unique_ptr<Communicator> split(const ColorOf&) override {
+    return std::make_unique<LocalCommunicator>();
+  }
+  std::uint64_t sent_bytes() const override { return 0; }
+  std::vector<std::string> recent() const override { return {}; }
+};
+
+}  // namespace echelon::test
