@@ -17,7 +17,6 @@
 #include <fstream>
 #include <functional>
 #include <iostream>
-#include <map>
 #include <new>
 
 #include "base/error.h"

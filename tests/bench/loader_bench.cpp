@@ -3,7 +3,6 @@
 // loader_bench read FILE PACKING SEQ_LEN BATCH BATCHES      reads shuffled batches as a rank does, on the
 //                                                           calling thread alone: prints tokens and seconds
 #include <chrono>
-#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <vector>

@@ -2,10 +2,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 
 #include "app/launcher/launch.h"
+#include "support/matches.h"
 #include "support/places.h"
 #include "support/temp_dir.h"
 
@@ -43,7 +43,7 @@ class CommFailures : public ::testing::TestWithParam<int> {
   void expect_peer_error(const Report& report, const std::vector<std::string>& words) const {
     EXPECT_EQ(report.code, 7) << report.text;
     for (const std::string& word : words)
-      EXPECT_NE(report.text.find(word), std::string::npos) << word << " in: " << report.text;
+      EXPECT_MENTIONS(report.text, word) << word << " in: " << report.text;
     EXPECT_EQ(report.next_text, report.text);
     EXPECT_LT(report.next_seconds, 0.5);
   }

@@ -16,6 +16,7 @@
 #include "app/launcher/mpirun_talk.h"
 #include "base/error.h"
 #include "base/process/process.h"
+#include "support/matches.h"
 #include "support/places.h"
 #include "support/temp_dir.h"
 
@@ -120,7 +121,7 @@ TEST_F(Launch, ARankEndedByASignalIsNamed) {
   for (const int number : {SIGKILL, SIGSEGV}) {
     EXPECT_EQ(exit_code_of(start(3, {"raise", std::to_string(number), "2"})), 7);
     const std::string text = text_of(folder_ / "stderr");
-    EXPECT_NE(text.find("rank 2 was ended by signal " + std::to_string(number)), std::string::npos) << text;
+    EXPECT_MENTIONS(text, "rank 2 was ended by signal " + std::to_string(number));
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
   }
 }
@@ -203,15 +204,14 @@ TEST(MpirunTalk, IsTakenOutAndNothingElse) {
 
 TEST_F(Launch, SaysWhatToInstallWhereMpirunIsMissing) {
   const std::string text = refusal_with_path(folder_.string());
-  EXPECT_NE(text.find("openmpi-bin"), std::string::npos) << text;
+  EXPECT_MENTIONS(text, "openmpi-bin");
 }
 
 TEST_F(Launch, RefusesTheMpirunOfAnotherMpi) {
   std::ofstream(folder_ / "mpirun") << "#!/bin/sh\necho 'mpirun (HYDRA) 4.1'\n";
   stdfs::permissions(folder_ / "mpirun", stdfs::perms::owner_all);
   const std::string text = refusal_with_path(folder_.string() + ":" + std::getenv("PATH"));
-  EXPECT_NE(text.find("is not mpirun of Open MPI"), std::string::npos) << text;
-  EXPECT_NE(text.find("HYDRA"), std::string::npos) << text;
+  EXPECT_MENTIONS(text, "is not mpirun of Open MPI", "HYDRA");
 }
 
 TEST_F(Launch, RefusesAProgramThatIsNone) {

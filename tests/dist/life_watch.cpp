@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "app/launcher/launch.h"
+#include "support/matches.h"
 #include "support/places.h"
 #include "support/temp_dir.h"
 
@@ -29,10 +30,10 @@ class LifeWatchOfThree : public ::testing::Test {
       const std::string told = content(folder_.path() / rank);
       EXPECT_EQ(told.substr(0, 3), "7\n\n") << rank << ": " << told;
       for (const std::string& word : words)
-        EXPECT_NE(told.find(word), std::string::npos) << rank << ": " << word << " in: " << told;
+        EXPECT_MENTIONS(told, word) << rank << ": " << word << " in: " << told;
     }
     const std::string record = content(folder_.path() / "peer-failure.txt");
-    EXPECT_NE(record.find(words.front()), std::string::npos) << record;
+    EXPECT_MENTIONS(record, words.front());
     EXPECT_FALSE(std::filesystem::exists(folder_.path() / "suspects.txt"));  // one process, not its node
   }
   test::TempDir folder_;
@@ -43,9 +44,8 @@ TEST_F(LifeWatchOfThree, ARankThatOthersWaitForShowsItsStackAndIsEnded) {
   expect_verdict({"rank 2 (", ") has made no progress while 2 ranks have waited for it for ",
                   "in step 5, reading data", "its stack: "});
   const std::string log = content(folder_.path() / "rank-2.log");
-  EXPECT_NE(log.find("the training thread's stack"), std::string::npos) << log;
-  EXPECT_NE(log.find("sleep"), std::string::npos) << log;
-  EXPECT_NE(log.find("did not exit by itself after the verdict and is killed"), std::string::npos) << log;
+  EXPECT_MENTIONS(log, "the training thread's stack", "sleep",
+                  "did not exit by itself after the verdict and is killed");
 }
 
 TEST_F(LifeWatchOfThree, AStoppedProcessIsFoundByItsSilenceAndLookedAtByANeighbor) {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "gpu/accelerator.h"
+#include "support/matches.h"
 
 // PyTorch's pool of GPU memory, itself, on a device that is nothing but a piece of host memory: before it is
 // started it refuses, and choosing a device starts it. The functions below stand before those of libcudart.
@@ -76,7 +77,7 @@ TEST(MemoryOfTheGpu, IsStartedWhereTheDeviceIsChosen) {
     (void)pool::raw_alloc_with_stream(1000, nullptr);
     FAIL() << "it needs no start: what this test is about is gone";
   } catch (const c10::Error& error) {
-    EXPECT_NE(std::string(error.what()).find("Allocator not initialized"), std::string::npos) << error.what();
+    EXPECT_MENTIONS(error.what(), "Allocator not initialized");
   }
   accelerator.select(0);
   void* const memory = pool::raw_alloc_with_stream(1000, nullptr);

@@ -19,4 +19,17 @@ inline bool matches(const std::string& text, const std::string& pattern) {
   return found;
 }
 
+/// Whether all `parts` are in `text`; where an expectation fails, it shows the text.
+template <class... Parts>
+::testing::AssertionResult mentions(const std::string& text, const Parts&... parts) {
+  std::string missing;
+  const auto look = [&](const std::string& part) {
+    if (text.find(part) == std::string::npos) missing += "'" + part + "' is not in: ";
+  };
+  (look(parts), ...);
+  return (missing.empty() ? ::testing::AssertionSuccess() : ::testing::AssertionFailure()) << missing << text;
+}
+
 }  // namespace echelon::test
+
+#define EXPECT_MENTIONS(...) EXPECT_TRUE(::echelon::test::mentions(__VA_ARGS__))

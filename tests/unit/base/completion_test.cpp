@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/terminal/manual_page.h"
+#include "support/matches.h"
 
 namespace echelon {
 namespace {
@@ -71,7 +72,7 @@ TEST(Completion, OffersOptionsAndTheirValues) {
 TEST(ManualPage, EscapesWhatRoffWouldRead) {
   CLI::App app("Says .x 'y \\z - and .TH", "tool");
   const std::string page = manual_page(app, app, "tool", "2001-09-09");
-  EXPECT_NE(page.find("tool \\-\nSays \\&.x \\&'y \\ez \\- and \\&.TH\n"), page.npos) << page;
+  EXPECT_MENTIONS(page, "tool \\-\nSays \\&.x \\&'y \\ez \\- and \\&.TH\n");
 }
 
 }  // namespace

@@ -6,13 +6,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <fstream>
 #include <thread>
 
 #include "base/files/new_file.h"
+#include "support/matches.h"
 #include "support/refusal.h"
 #include "support/swapping_disk.h"
 #include "support/temp_dir.h"
@@ -58,31 +58,26 @@ TEST_F(FileSystem, ReadersOfAPublishedFileSeeOldOrNewTextWhole) {
 
 TEST_F(FileSystem, FailingPublishLeavesTheOldTextAndNothingElse) {
   std::filesystem::create_directories(file("a/inside"));  // a folder with content cannot be renamed over
-  EXPECT_NE(error_of([&] { publish_file(file("a"), "new", Code::kCheckpoint); }).find("5: cannot rename"),
-            std::string::npos);
+  EXPECT_MENTIONS(error_of([&] { publish_file(file("a"), "new", Code::kCheckpoint); }), "5: cannot rename");
   EXPECT_TRUE(std::filesystem::is_directory(file("a/inside")));
   EXPECT_FALSE(std::filesystem::exists(file("a.tmp")));
 }
 
 TEST_F(FileSystem, ReadFileRefusesAFifoAtOnce) {
   ASSERT_EQ(mkfifo(file("fifo").c_str(), 0600), 0);
-  EXPECT_NE(error_of([&] { (void)read_file(file("fifo"), 100, Code::kData); }).find("not a regular file"),
-            std::string::npos);
+  EXPECT_MENTIONS(error_of([&] { (void)read_file(file("fifo"), 100, Code::kData); }), "not a regular file");
 }
 
 TEST_F(FileSystem, ReadFileRefusesFoldersAndDevices) {
   for (const Path& path : {file("."), Path("/dev/zero")})
-    EXPECT_NE(error_of([&] { (void)read_file(path, 100, Code::kData); }).find("not a regular file"),
-              std::string::npos)
-        << path;
+    EXPECT_MENTIONS(error_of([&] { (void)read_file(path, 100, Code::kData); }), "not a regular file") << path;
 }
 
 TEST_F(FileSystem, ReadFileRefusesWhatIsTooLargeWithoutReadingIt) {
   { const Fd fd = open(file("big"), O_WRONLY | O_CREAT, Code::kUsage); }
   std::filesystem::resize_file(file("big"), std::uint64_t{1} << 40);  // sparse
   const std::string error = error_of([&] { (void)read_file(file("big"), 4096, Code::kData); });
-  EXPECT_NE(error.find("1099511627776 bytes"), std::string::npos) << error;
-  EXPECT_NE(error.find("at most 4096"), std::string::npos) << error;
+  EXPECT_MENTIONS(error, "1099511627776 bytes", "at most 4096");
 }
 
 TEST_F(FileSystem, MissingFileIsNamedWithTheReason) {
@@ -95,8 +90,7 @@ TEST_F(FileSystem, ReadingPastTheEndSaysThatTheFileWasCutShort) {
   const Fd fd = open(file("a"), O_RDONLY, Code::kUsage);
   std::vector<std::byte> bytes(8);
   const std::string error = error_of([&] { read_at(fd, 2, bytes, Code::kCheckpoint, file("a")); });
-  EXPECT_NE(error.find("cut short"), std::string::npos) << error;
-  EXPECT_NE(error.find("byte 5"), std::string::npos) << error;
+  EXPECT_MENTIONS(error, "cut short", "byte 5");
 }
 
 TEST_F(FileSystem, WritesLandAtTheirOffset) {
@@ -132,7 +126,7 @@ TEST_F(FileSystem, MakeDirectoriesNamesTheFileInTheWay) {
   publish_file(file("f"), "", Code::kUsage);
   for (const char* name : {"f", "f/below"}) {
     const std::string error = error_of([&] { make_directories(file(name), Code::kUsage); });
-    EXPECT_NE(error.find("cannot create folder '" + file(name).string() + "'"), std::string::npos) << error;
+    EXPECT_MENTIONS(error, "cannot create folder '" + file(name).string() + "'");
   }
 }
 
@@ -151,7 +145,7 @@ TEST_F(FileSystem, DescriptorsAreClosedWithTheirOwner) {
 }
 
 TEST(ProcessFile, IsEmptyWithoutAProcessAndNeverThrowsWhenOneEnds) {
-  EXPECT_NE(process_file(::getpid(), "stat").find("unit_base"), std::string::npos);
+  EXPECT_MENTIONS(process_file(::getpid(), "stat"), "unit_base");
   for (int i = 0; i < 100; ++i) {
     const pid_t child = ::fork();
     if (child == 0) ::_exit(0);

@@ -6,22 +6,19 @@
 #include <poll.h>
 
 #include <chrono>
-#include <cstring>
 #include <functional>
-#include <optional>
 #include <thread>
 
 #include "base/net/stream.h"
 #include "base/str.h"
 #include "support/flood.h"
+#include "support/matches.h"
 
 namespace echelon {
 namespace {
 
 using namespace std::chrono_literals;
-using test::DescriptorLimit;
-using test::Flood;
-using test::Stranger;
+using namespace test;  // NOLINT
 
 constexpr Patience kLong{.seconds = 60};
 
@@ -67,10 +64,6 @@ void wait_until(const std::function<bool()>& is_so) {
   while (!is_so()) std::this_thread::sleep_for(5ms);
 }
 
-bool mentions(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 /// A server that says what it is told to, to one client after another.
 class Impostor {
  public:
@@ -105,9 +98,9 @@ TEST(Handshake, LetsInWhoKnowsTheSecretAndNobodyElse) {
   for (std::size_t i = 0; i < secret.size(); ++i) {
     Secret other = secret;
     other[i] = other[i] == '0' ? '1' : '0';
-    EXPECT_TRUE(mentions(refusal(served.card(), other), "does not know the secret of this run")) << i;
+    EXPECT_MENTIONS(refusal(served.card(), other), "does not know the secret of this run") << i;
   }
-  EXPECT_TRUE(mentions(refusal(served.card(), secret, Service::kHeartbeats), "another service answers"));
+  EXPECT_MENTIONS(refusal(served.card(), secret, Service::kHeartbeats), "another service answers");
 }
 
 TEST(Handshake, NeverSendsTheSecretAndBelievesNobodyWhoDoesNotKnowIt) {
@@ -121,10 +114,10 @@ TEST(Handshake, NeverSendsTheSecretAndBelievesNobodyWhoDoesNotKnowIt) {
       send_message(client, Sha256{}, kLong);
       for (char byte = 0;; heard += byte) byte = receive_message<char>(client, kLong);
     });
-    EXPECT_TRUE(mentions(refusal(impostor.card(), secret), "does not know the secret of this run"));
+    EXPECT_MENTIONS(refusal(impostor.card(), secret), "does not know the secret of this run");
   }
   EXPECT_EQ(heard.size(), sizeof(Hello)) << "nothing is said to who has proven nothing";
-  EXPECT_FALSE(mentions(heard, std::string(secret.begin(), secret.end())));
+  EXPECT_FALSE(test::mentions(heard, std::string(secret.begin(), secret.end())));
 }
 
 TEST(Handshake, AnAnswerCannotBeSentBackAsAProof) {
@@ -142,9 +135,9 @@ TEST(Handshake, AnAnswerCannotBeSentBackAsAProof) {
 TEST(Handshake, AnotherVersionIsSaidOnBothSides) {
   const Opening newer{.version = Opening::kVersion + 1, .service = Service::kShards};
   const Impostor impostor([&](fs::Fd client) { send_message(client, newer, kLong); });
-  EXPECT_TRUE(mentions(refusal(impostor.card(), new_secret()),
-                       str("it speaks version ", newer.version, " of the protocol, this process version ",
-                           Opening::kVersion, ": all ranks of a run need the same build")));
+  EXPECT_MENTIONS(refusal(impostor.card(), new_secret()),
+                  str("it speaks version ", newer.version, " of the protocol, this process version ",
+                      Opening::kVersion, ": all ranks of a run need the same build"));
   const Served served(new_secret());
   std::string why;
   const auto socket = connect_to({"127.0.0.1"}, served.listener.port(), 60, why);

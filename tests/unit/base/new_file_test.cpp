@@ -11,6 +11,7 @@
 
 #include "base/str.h"
 #include "support/faulty_disk.h"
+#include "support/matches.h"
 #include "support/no_direct_disk.h"
 #include "support/refusal.h"
 #include "support/temp_dir.h"
@@ -18,9 +19,7 @@
 namespace echelon::fs {
 namespace {
 
-using test::DiskCall;
-using test::error_of;
-using test::Fault;
+using namespace test;  // NOLINT
 
 class NewFiles : public ::testing::Test {
  protected:
@@ -175,7 +174,7 @@ TEST_F(NewFiles, ReserveTheirSpaceOrSayWhyNot) {
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
   const std::string said = error_of([&] { made.reserve(5000); });
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old), 0);
-  EXPECT_NE(said.find("(ulimit -f)"), std::string::npos) << said;
+  EXPECT_MENTIONS(said, "(ulimit -f)");
 }
 
 TEST_F(NewFiles, AreTheSameHoweverTheirBulkIsWritten) {

@@ -9,6 +9,7 @@
 
 #include "base/files/new_file.h"
 #include "base/str.h"
+#include "support/matches.h"
 #include "support/refusal.h"
 #include "support/temp_dir.h"
 
@@ -58,8 +59,8 @@ TEST_F(OwnFile, NeverWritesThroughALink) {
   EXPECT_EQ(
       error_of([&] { (void)open_own(file("soft"), O_WRONLY, Code::kCheckpoint); }),
       str("5: '", file("soft").string(), "' is a symbolic link; expected a regular file: remove the link"));
-  EXPECT_NE(error_of([&] { (void)open_own(file("hard"), O_WRONLY, Code::kUsage); }).find("has 2 hard links"),
-            std::string::npos);
+  EXPECT_MENTIONS(error_of([&] { (void)open_own(file("hard"), O_WRONLY, Code::kUsage); }),
+                  "has 2 hard links");
   EXPECT_NE(error_of([&] { (void)read_own_file(file("soft"), 100, Code::kUsage); }), "");
   EXPECT_EQ(read_own_file(file("hard"), 100, Code::kUsage), kText);
   EXPECT_EQ(content("victim"), kText);
@@ -85,8 +86,8 @@ TEST_F(OwnFile, WaitsForNoPipe) {
   ASSERT_EQ(::mkfifo(file("fifo").c_str(), 0600), 0);
   for (const int flags : {O_WRONLY | O_CREAT, O_RDWR | O_CREAT, O_WRONLY | O_CREAT | O_APPEND})
     EXPECT_NE(error_of([&] { (void)open_own(file("fifo"), flags, Code::kUsage); }), "");
-  EXPECT_NE(error_of([&] { (void)open_own_to_read(file("fifo"), Code::kUsage); }).find("not a regular file"),
-            std::string::npos);
+  EXPECT_MENTIONS(error_of([&] { (void)open_own_to_read(file("fifo"), Code::kUsage); }),
+                  "not a regular file");
 }
 
 TEST_F(OwnFile, AFolderOfOursPassesAndAnothersDoesNot) {
@@ -127,7 +128,7 @@ TEST_F(OwnFile, AFolderThatOthersCanWriteToIsShared) {
   if (::geteuid() != 0) return;  // only root can give a folder to any group
   EXPECT_EQ(of_mode(0775), "");  // the group of root's name
   ASSERT_EQ(::chown(folder.c_str(), 0, 54321), 0);
-  EXPECT_NE(of_mode(0775).find("can be written by group 54321"), std::string::npos);
+  EXPECT_MENTIONS(of_mode(0775), "can be written by group 54321");
   EXPECT_EQ(of_mode(0755), "");
 }
 
@@ -137,8 +138,7 @@ TEST_F(OwnFile, AFolderOfOursBehindAnothersLinkDoesNotPass) {
   std::filesystem::create_directory_symlink(file("mine"), file("link"));
   ASSERT_EQ(::lchown(file("link").c_str(), 54321, 54321), 0);
   for (const char* name : {"link", "link/"})
-    EXPECT_NE(error_of([&] { require_own_folder(file(name), Code::kUsage, kRemedy); }).find("the link '"),
-              std::string::npos);
+    EXPECT_MENTIONS(error_of([&] { require_own_folder(file(name), Code::kUsage, kRemedy); }), "the link '");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "support/matches.h"
 #include "support/refusal.h"
 #include "support/temp_dir.h"
 
@@ -69,7 +70,7 @@ TEST_F(ASiteLibrary, IsFoundBesideMpirun) {
 TEST_F(ASiteLibrary, ThatLacksAFunctionIsNamed) {
   const std::string said =
       test::refusal(Code::kEnvironment, [] { (void)load(zlib()).symbol("no_such_function"); });
-  EXPECT_NE(said.find("no_such_function"), std::string::npos) << said;
+  EXPECT_MENTIONS(said, "no_such_function");
 }
 
 }  // namespace

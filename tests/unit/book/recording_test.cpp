@@ -11,7 +11,6 @@
 #include <memory>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "book/books.h"
@@ -20,6 +19,7 @@
 #include "book/device_kernels.h"
 #include "model/kernels/kernels.h"
 #include "model/ops/products/product.h"
+#include "support/matches.h"
 
 namespace echelon::book {
 namespace {
@@ -505,7 +505,7 @@ TEST_F(RecordingDevice, TheHostWaitsForNumbersOfTheDeviceOnly) {
     EXPECT_EQ(x.sum().item<float>(), 1);
   });
   const std::string events = events_of(trace);
-  EXPECT_NE(events.find("sync"), std::string::npos) << events;
+  EXPECT_MENTIONS(events, "sync");
   EXPECT_EQ(events.find("sync"), events.rfind("sync")) << events;
 }
 
@@ -607,198 +607,126 @@ std::string described(const at::Tensor& tensor) {
   return text + (tensor.is_contiguous() ? " contiguous" : "");
 }
 
-Tensors two(const std::tuple<at::Tensor, at::Tensor>& both) {
-  return {std::get<0>(both), std::get<1>(both)};
-}
-Tensors three(const std::tuple<at::Tensor, at::Tensor, at::Tensor>& all) {
-  return {std::get<0>(all), std::get<1>(all), std::get<2>(all)};
+const auto list = [](const auto&... tensors) { return Tensors{tensors...}; };
+Tensors each_of(const auto& results) {
+  return std::apply(list, results);
 }
 
 const std::vector<ShapeCase> kProducts{
-    {"mm", [](Given& g) -> Tensors { return {at::mm(g.x, g.y)}; }},
-    {"mm of views",
-     [](Given& g) -> Tensors {
-       return {at::mm(g.transposed, g.y), at::mm(g.y.t(), g.x.t())};
-     }},
-    {"mm in bf16", [](Given& g) -> Tensors { return {at::mm(g.half, g.half_y)}; }},
-    {"bmm", [](Given& g) -> Tensors { return {at::bmm(g.batch, g.batch_y)}; }},
+    {"mm", [](Given& g) { return list(at::mm(g.x, g.y)); }},
+    {"mm of views", [](Given& g) { return list(at::mm(g.transposed, g.y), at::mm(g.y.t(), g.x.t())); }},
+    {"mm in bf16", [](Given& g) { return list(at::mm(g.half, g.half_y)); }},
+    {"bmm", [](Given& g) { return list(at::bmm(g.batch, g.batch_y)); }},
     {"addmm",
-     [](Given& g) -> Tensors {
-       return {at::addmm(g.row, g.batch[0], g.on(numbers({8, 8})))};
+     [](Given& g) {
+       return list(at::addmm(g.row, g.batch[0], g.on(numbers({8, 8}))));
      }},
-    {"baddbmm", [](Given& g) -> Tensors { return {at::baddbmm(g.scalar, g.batch, g.batch_y)}; }},
-    {"matmul",
-     [](Given& g) -> Tensors {
-       return {at::matmul(g.batch, g.y), at::matmul(g.x, g.row)};
-     }},
+    {"baddbmm", [](Given& g) { return list(at::baddbmm(g.scalar, g.batch, g.batch_y)); }},
+    {"matmul", [](Given& g) { return list(at::matmul(g.batch, g.y), at::matmul(g.x, g.row)); }},
     {"linear",
-     [](Given& g) -> Tensors {
-       return {at::linear(g.batch, g.on(numbers({5, 8})), g.on(numbers({5})))};
+     [](Given& g) {
+       return list(at::linear(g.batch, g.on(numbers({5, 8})), g.on(numbers({5}))));
      }},
-    {"outer", [](Given& g) -> Tensors { return {at::outer(g.row, g.row)}; }},
+    {"outer", [](Given& g) { return list(at::outer(g.row, g.row)); }},
     {"conv2d",
-     [](Given& g) -> Tensors {
-       return {at::conv2d(g.images, g.kernel), at::conv2d(g.images, g.kernel, {}, 2, at::IntArrayRef(1), 1),
-               at::conv2d(g.images, g.kernel, {}, 1, at::IntArrayRef({0, 0}), 2)};
+     [](Given& g) {
+       return list(at::conv2d(g.images, g.kernel),
+                   at::conv2d(g.images, g.kernel, {}, 2, at::IntArrayRef(1), 1),
+                   at::conv2d(g.images, g.kernel, {}, 1, at::IntArrayRef({0, 0}), 2));
      }},
     {"conv2d in groups",
-     [](Given& g) -> Tensors {
-       return {at::conv2d(g.images, g.on(numbers({6, 1, 3, 3})), {}, 1, at::IntArrayRef(1), 1, 3)};
+     [](Given& g) {
+       return list(at::conv2d(g.images, g.on(numbers({6, 1, 3, 3})), {}, 1, at::IntArrayRef(1), 1, 3));
      }},
     {"convolution_backward",
      [](Given& g) {
        const at::Tensor dy = g.on(numbers({2, 4, 4, 4}));
-       return three(at::convolution_backward(dy, g.images, g.kernel, at::IntArrayRef({4}), {2, 2}, {0, 1},
-                                             {1, 1}, false, {0, 0}, 1, {true, true, true}));
+       return each_of(at::convolution_backward(dy, g.images, g.kernel, at::IntArrayRef({4}), {2, 2}, {0, 1},
+                                               {1, 1}, false, {0, 0}, 1, {true, true, true}));
      }},
     {"scaled_dot_product_attention",
-     [](Given& g) -> Tensors {
-       return {at::scaled_dot_product_attention(g.heads, g.heads, g.heads, {}, 0, true)};
-     }},
+     [](Given& g) { return list(at::scaled_dot_product_attention(g.heads, g.heads, g.heads, {}, 0, true)); }},
 };
 
 const std::vector<ShapeCase> kElements{
-    {"add",
-     [](Given& g) -> Tensors {
-       return {g.x.add(g.row), g.x.add(g.column), g.x.add(g.transposed)};
-     }},
-    {"add of views",
-     [](Given& g) -> Tensors {
-       return {g.transposed.add(1), g.transposed.add(g.transposed)};
-     }},
-    {"add of types",
-     [](Given& g) -> Tensors {
-       return {g.x.add(g.half), g.half.add(g.scalar), g.half.add(2.5)};
-     }},
-    {"numbers with integers",
-     [](Given& g) -> Tensors {
-       return {g.ids.add(1), g.ids.mul(0.5), g.ids.div(2)};
-     }},
+    {"add", [](Given& g) { return list(g.x.add(g.row), g.x.add(g.column), g.x.add(g.transposed)); }},
+    {"add of views", [](Given& g) { return list(g.transposed.add(1), g.transposed.add(g.transposed)); }},
+    {"add of types", [](Given& g) { return list(g.x.add(g.half), g.half.add(g.scalar), g.half.add(2.5)); }},
+    {"numbers with integers", [](Given& g) { return list(g.ids.add(1), g.ids.mul(0.5), g.ids.div(2)); }},
     {"numbers with one number",
-     [](Given& g) -> Tensors {
-       return {g.scalar.mul(2.5), g.scalar.div(3), g.scalar.to(at::kBFloat16).mul(2.5)};
-     }},
-    {"number by tensor",
-     [](Given& g) -> Tensors {
-       return {1.0 / g.scalar, 1.0 - g.x};
-     }},
-    {"mul, div, sub",
-     [](Given& g) -> Tensors {
-       return {g.x.mul(g.row), g.x.div(g.column), g.x.sub(g.like_x)};
-     }},
-    {"comparisons",
-     [](Given& g) -> Tensors {
-       return {g.x.gt(0), g.x.eq(g.row), g.ids.ge(3), g.x.ne(g.like_x)};
-     }},
+     [](Given& g) { return list(g.scalar.mul(2.5), g.scalar.div(3), g.scalar.to(at::kBFloat16).mul(2.5)); }},
+    {"number by tensor", [](Given& g) { return list(1.0 / g.scalar, 1.0 - g.x); }},
+    {"mul, div, sub", [](Given& g) { return list(g.x.mul(g.row), g.x.div(g.column), g.x.sub(g.like_x)); }},
+    {"comparisons", [](Given& g) { return list(g.x.gt(0), g.x.eq(g.row), g.ids.ge(3), g.x.ne(g.like_x)); }},
     {"where",
-     [](Given& g) -> Tensors {
-       return {at::where(g.mask, g.x, g.like_x), at::where(g.mask, g.row, g.scalar),
-               at::where(g.mask, g.x, 0.5), at::where(g.mask, g.x, g.half),
-               at::where(g.mask, g.transposed, g.transposed)};
+     [](Given& g) {
+       return list(at::where(g.mask, g.x, g.like_x), at::where(g.mask, g.row, g.scalar),
+                   at::where(g.mask, g.x, 0.5), at::where(g.mask, g.x, g.half),
+                   at::where(g.mask, g.transposed, g.transposed));
      }},
-    {"masked_fill",
-     [](Given& g) -> Tensors {
-       return {g.x.masked_fill(g.mask, -1), g.x.masked_fill_(g.mask, 0)};
-     }},
+    {"masked_fill", [](Given& g) { return list(g.x.masked_fill(g.mask, -1), g.x.masked_fill_(g.mask, 0)); }},
     {"sqrt, exp, log, pow, neg, abs",
-     [](Given& g) -> Tensors {
-       return {g.x.sqrt(), g.x.exp(), at::log(g.x),      at::pow(g.x, 2),
-               g.x.neg(),  g.x.abs(), g.transposed.abs()};
+     [](Given& g) {
+       return list(g.x.sqrt(), g.x.exp(), at::log(g.x), at::pow(g.x, 2), g.x.neg(), g.x.abs(),
+                   g.transposed.abs());
      }},
     {"reciprocal, tanh, sigmoid, rsqrt",
-     [](Given& g) -> Tensors {
-       return {at::reciprocal(g.x), g.x.tanh(), g.x.sigmoid(), g.x.rsqrt()};
-     }},
-    {"relu",
-     [](Given& g) -> Tensors {
-       return {at::relu(g.x), at::relu(g.transposed), at::relu(g.last)};
-     }},
-    {"gelu",
-     [](Given& g) -> Tensors {
-       return {at::gelu(g.x), at::gelu(g.half, "tanh")};
-     }},
-    {"gelu_backward", [](Given& g) -> Tensors { return {at::gelu_backward(g.like_x, g.x, "tanh")}; }},
-    {"silu", [](Given& g) -> Tensors { return {at::silu(g.x)}; }},
-    {"threshold_backward", [](Given& g) -> Tensors { return {at::threshold_backward(g.x, g.like_x, 0)}; }},
-    {"clamp",
-     [](Given& g) -> Tensors {
-       return {g.x.clamp_min(0), g.x.clamp_max(1), g.x.clamp_(0, 1)};
-     }},
+     [](Given& g) { return list(at::reciprocal(g.x), g.x.tanh(), g.x.sigmoid(), g.x.rsqrt()); }},
+    {"relu", [](Given& g) { return list(at::relu(g.x), at::relu(g.transposed), at::relu(g.last)); }},
+    {"gelu", [](Given& g) { return list(at::gelu(g.x), at::gelu(g.half, "tanh")); }},
+    {"gelu_backward", [](Given& g) { return list(at::gelu_backward(g.like_x, g.x, "tanh")); }},
+    {"silu", [](Given& g) { return list(at::silu(g.x)); }},
+    {"threshold_backward", [](Given& g) { return list(at::threshold_backward(g.x, g.like_x, 0)); }},
+    {"clamp", [](Given& g) { return list(g.x.clamp_min(0), g.x.clamp_max(1), g.x.clamp_(0, 1)); }},
     {"in place",
-     [](Given& g) -> Tensors {
-       return {g.x.add_(g.half),
-               g.x.mul_(0.5),
-               g.x.sqrt_(),
-               g.x.div_(2),
-               g.x.lerp_(g.like_x, 0.1),
-               g.x.addcmul_(g.like_x, g.like_x, 0.1),
-               g.x.zero_(),
-               g.x.addcdiv_(g.like_x, g.like_x)};
+     [](Given& g) {
+       return list(g.x.add_(g.half), g.x.mul_(0.5), g.x.sqrt_(), g.x.div_(2), g.x.lerp_(g.like_x, 0.1),
+                   g.x.addcmul_(g.like_x, g.like_x, 0.1), g.x.zero_(), g.x.addcdiv_(g.like_x, g.like_x));
      }},
     {"types",
-     [](Given& g) -> Tensors {
-       return {g.x.to(at::kBFloat16), g.half.to(at::kDouble), g.transposed.to(at::kHalf),
-               g.mask.to(at::kFloat)};
+     [](Given& g) {
+       return list(g.x.to(at::kBFloat16), g.half.to(at::kDouble), g.transposed.to(at::kHalf),
+                   g.mask.to(at::kFloat));
      }},
     {"copies",
-     [](Given& g) -> Tensors {
-       return {g.x.clone(), g.transposed.clone(), g.transposed.contiguous(), g.x.copy_(g.half),
-               g.last.clone()};
+     [](Given& g) {
+       return list(g.x.clone(), g.transposed.clone(), g.transposed.contiguous(), g.x.copy_(g.half),
+                   g.last.clone());
      }},
 };
 
 const std::vector<ShapeCase> kSums{
     {"sum",
-     [](Given& g) -> Tensors {
-       return {g.x.sum(), g.x.sum(0), g.x.sum(at::IntArrayRef({0, 1}), true), g.half.sum(1)};
+     [](Given& g) {
+       return list(g.x.sum(), g.x.sum(0), g.x.sum(at::IntArrayRef({0, 1}), true), g.half.sum(1));
      }},
     {"sum in a type",
-     [](Given& g) -> Tensors {
-       return {g.half.sum(0, false, at::kFloat), g.mask.sum(), g.ids.sum()};
-     }},
-    {"mean",
-     [](Given& g) -> Tensors {
-       return {g.x.mean(), g.x.mean(1, true)};
-     }},
-    {"norm",
-     [](Given& g) -> Tensors {
-       return {g.x.norm(), at::linalg_vector_norm(g.x, 2, 1), g.half.norm()};
-     }},
-    {"all, any",
-     [](Given& g) -> Tensors {
-       return {g.mask.all(), g.mask.any(1)};
-     }},
-    {"max", [](Given& g) { return two(g.x.max(1)); }},
-    {"argmax",
-     [](Given& g) -> Tensors {
-       return {g.x.argmax(), g.x.argmax(1, true)};
-     }},
-    {"cumsum",
-     [](Given& g) -> Tensors {
-       return {g.x.cumsum(0), g.ids.cumsum(0), g.mask.cumsum(1)};
-     }},
-    {"topk", [](Given& g) { return two(g.x.topk(3)); }},
-    {"sort", [](Given& g) { return two(g.x.sort(1, true)); }},
-    {"softmax",
-     [](Given& g) -> Tensors {
-       return {at::softmax(g.x, 1), at::softmax(g.half, -1, at::kFloat)};
-     }},
-    {"log_softmax", [](Given& g) -> Tensors { return {at::log_softmax(g.x, 1)}; }},
+     [](Given& g) { return list(g.half.sum(0, false, at::kFloat), g.mask.sum(), g.ids.sum()); }},
+    {"mean", [](Given& g) { return list(g.x.mean(), g.x.mean(1, true)); }},
+    {"norm", [](Given& g) { return list(g.x.norm(), at::linalg_vector_norm(g.x, 2, 1), g.half.norm()); }},
+    {"all, any", [](Given& g) { return list(g.mask.all(), g.mask.any(1)); }},
+    {"max", [](Given& g) { return each_of(g.x.max(1)); }},
+    {"argmax", [](Given& g) { return list(g.x.argmax(), g.x.argmax(1, true)); }},
+    {"cumsum", [](Given& g) { return list(g.x.cumsum(0), g.ids.cumsum(0), g.mask.cumsum(1)); }},
+    {"topk", [](Given& g) { return each_of(g.x.topk(3)); }},
+    {"sort", [](Given& g) { return each_of(g.x.sort(1, true)); }},
+    {"softmax", [](Given& g) { return list(at::softmax(g.x, 1), at::softmax(g.half, -1, at::kFloat)); }},
+    {"log_softmax", [](Given& g) { return list(at::log_softmax(g.x, 1)); }},
     {"softmax backward",
-     [](Given& g) -> Tensors {
-       return {at::_softmax_backward_data(g.x, g.like_x, 1, at::kFloat),
-               at::_log_softmax_backward_data(g.x, g.like_x, 1, at::kFloat)};
+     [](Given& g) {
+       return list(at::_softmax_backward_data(g.x, g.like_x, 1, at::kFloat),
+                   at::_log_softmax_backward_data(g.x, g.like_x, 1, at::kFloat));
      }},
     {"nll_loss",
-     [](Given& g) -> Tensors {
+     [](Given& g) {
        const at::Tensor targets = g.ints({1, 0, 7, 3, 2, 2});
-       return {at::nll_loss(g.x, targets), at::nll_loss(g.x, targets, {}, at::Reduction::None),
-               at::cross_entropy_loss(g.x, targets)};
+       return list(at::nll_loss(g.x, targets), at::nll_loss(g.x, targets, {}, at::Reduction::None),
+                   at::cross_entropy_loss(g.x, targets));
      }},
     {"layer_norm",
      [](Given& g) {
-       Tensors all = three(at::native_layer_norm(g.batch, {8}, g.row, g.row, 1e-5));
-       const Tensors plain = three(at::native_layer_norm(g.x, {6, 8}, {}, {}, 1e-5));
+       Tensors all = each_of(at::native_layer_norm(g.batch, {8}, g.row, g.row, 1e-5));
+       const Tensors plain = each_of(at::native_layer_norm(g.x, {6, 8}, {}, {}, 1e-5));
        all.insert(all.end(), plain.begin(), plain.end());
        all.push_back(at::layer_norm(g.transposed, {8}, g.row, g.row));
        return all;
@@ -806,12 +734,12 @@ const std::vector<ShapeCase> kSums{
     {"layer_norm backward",
      [](Given& g) {
        const auto [y, mean, rstd] = at::native_layer_norm(g.x, {8}, g.row, g.row, 1e-5);
-       return three(
+       return each_of(
            at::native_layer_norm_backward(y, g.x, {8}, mean, rstd, g.row, g.row, {true, true, true}));
      }},
     {"max_pool2d",
      [](Given& g) {
-       Tensors all = two(at::max_pool2d_with_indices(g.images, 2));
+       Tensors all = each_of(at::max_pool2d_with_indices(g.images, 2));
        all.push_back(at::max_pool2d(g.images, 3, 2, 1));
        all.push_back(at::max_pool2d(g.last, 2));
        all.push_back(at::max_pool2d_with_indices_backward(all[0], g.images, 2, 2, 0, 1, false, all[1]));
@@ -821,64 +749,60 @@ const std::vector<ShapeCase> kSums{
 
 const std::vector<ShapeCase> kPlaces{
     {"index_select",
-     [](Given& g) -> Tensors {
-       return {g.x.index_select(0, g.ids), g.x.index_select(-1, g.ids), g.transposed.index_select(0, g.ids),
-               g.batch.index_select(1, g.ids)};
+     [](Given& g) {
+       return list(g.x.index_select(0, g.ids), g.x.index_select(-1, g.ids),
+                   g.transposed.index_select(0, g.ids), g.batch.index_select(1, g.ids));
      }},
     {"embedding",
-     [](Given& g) -> Tensors {
-       return {at::embedding(g.x, g.ids), at::embedding(g.x, g.ids.view({2, 2}))};
+     [](Given& g) {
+       return list(at::embedding(g.x, g.ids), at::embedding(g.x, g.ids.view({2, 2})));
      }},
     {"embedding backward",
-     [](Given& g) -> Tensors {
-       return {at::embedding_dense_backward(g.on(numbers({4, 8})), g.ids, 11, -1, false),
-               at::embedding_dense_backward(g.on(numbers({2, 2, 8})), g.ids.view({2, 2}), 11, -1, false)};
+     [](Given& g) {
+       return list(at::embedding_dense_backward(g.on(numbers({4, 8})), g.ids, 11, -1, false),
+                   at::embedding_dense_backward(g.on(numbers({2, 2, 8})), g.ids.view({2, 2}), 11, -1, false));
      }},
     {"gather, scatter_",
-     [](Given& g) -> Tensors {
+     [](Given& g) {
        const at::Tensor at = g.ids.view({1, 4});
-       return {g.x.gather(0, at), g.x.scatter_(0, at, g.like_x), g.x.scatter_(0, at, 1.0)};
+       return list(g.x.gather(0, at), g.x.scatter_(0, at, g.like_x), g.x.scatter_(0, at, 1.0));
      }},
     {"index_put_",
-     [](Given& g) -> Tensors {
-       return {g.x.index_put_({g.ids}, g.row), g.x.index_add_(0, g.ids, g.on(numbers({4, 8})))};
+     [](Given& g) {
+       return list(g.x.index_put_({g.ids}, g.row), g.x.index_add_(0, g.ids, g.on(numbers({4, 8}))));
      }},
     {"cat",
-     [](Given& g) -> Tensors {
-       return {at::cat({g.x, g.like_x}), at::cat({g.x, g.transposed}, 1), at::cat({g.x, g.half})};
+     [](Given& g) {
+       return list(at::cat({g.x, g.like_x}), at::cat({g.x, g.transposed}, 1), at::cat({g.x, g.half}));
      }},
     {"stack",
-     [](Given& g) -> Tensors {
-       return {at::stack({g.x, g.like_x}, 1)};
+     [](Given& g) {
+       return list(at::stack({g.x, g.like_x}, 1));
      }},
     {"flip, roll",
-     [](Given& g) -> Tensors {
-       return {g.x.flip({1}), g.x.flip({0, 1}), g.transposed.flip({1}), at::roll(g.x, {2}, {1}),
-               at::roll(g.x, {2, 1}, {0, 1})};
+     [](Given& g) {
+       return list(g.x.flip({1}), g.x.flip({0, 1}), g.transposed.flip({1}), at::roll(g.x, {2}, {1}),
+                   at::roll(g.x, {2, 1}, {0, 1}));
      }},
-    {"tril, triu",
-     [](Given& g) -> Tensors {
-       return {g.x.tril(), g.x.triu(1)};
-     }},
+    {"tril, triu", [](Given& g) { return list(g.x.tril(), g.x.triu(1)); }},
     {"makers",
-     [](Given& g) -> Tensors {
+     [](Given& g) {
        const auto options = g.ids.options();
-       return {at::zeros({2, 3}, options),   at::ones({4}, options),
-               at::full({3, 3}, 7, options), at::arange(2, 9, options),
-               at::zeros_like(g.transposed), at::empty_like(g.half),
-               at::ones_like(g.x),           g.x.new_zeros({3})};
+       return list(at::zeros({2, 3}, options), at::ones({4}, options), at::full({3, 3}, 7, options),
+                   at::arange(2, 9, options), at::zeros_like(g.transposed), at::empty_like(g.half),
+                   at::ones_like(g.x), g.x.new_zeros({3}));
      }},
     {"_fused_adamw_",
-     [](Given& g) -> Tensors {
+     [](Given& g) {
        const at::Tensor step = g.on(at::ones({}));
        at::_fused_adamw_({g.x}, {g.like_x}, {g.on(numbers({6, 8}))}, {g.on(numbers({6, 8}).abs())}, {},
                          {step}, 0.1, 0.9, 0.999, 0.01, 1e-8, false, false);
-       return {g.x};
+       return list(g.x);
      }},
     {"_fused_sgd_",
-     [](Given& g) -> Tensors {
+     [](Given& g) {
        at::_fused_sgd_({g.x}, {g.like_x}, {g.on(numbers({6, 8}))}, 0, 0.9, 0.1, 0, false, false, false);
-       return {g.x};
+       return list(g.x);
      }},
 };
 

@@ -8,7 +8,6 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "base/steady_time.h"
 #include "book/books.h"

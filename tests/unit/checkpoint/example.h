@@ -16,10 +16,12 @@
 #include "checkpoint/read/reader.h"
 #include "checkpoint/write/commit.h"
 #include "checkpoint/write/shard_write.h"
+#include "support/matches.h"
 
 /// A small checkpoint with known content, written by as many pretended ranks as a test wants.
 namespace echelon::checkpoint::test {
 
+using namespace echelon::test;  // NOLINT: for its files, too
 using Path = std::filesystem::path;
 
 inline std::vector<TensorInfo> example_tensors() {
@@ -130,10 +132,6 @@ inline std::vector<std::byte> read_all(const Reader& reader, const TensorInfo& t
   std::vector<std::byte> bytes(element_count(tensor) * size_of(tensor.dtype));
   reader.read(tensor.name, 0, element_count(tensor), bytes);
   return bytes;
-}
-
-inline bool mentions(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 /// The one-line text of the Error that `body` throws; "" when it throws none.

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "support/matches.h"
 #include "support/refusal.h"
 #include "support/temp_dir.h"
 
@@ -96,14 +97,11 @@ TEST(CpuProfileFile, NamesTheKeyThatIsWrong) {
     EXPECT_NE(at, std::string::npos) << from;
     return text.replace(at, from.size(), to);
   };
-  EXPECT_NE(fault_of(changed("\"before\"", "\"other\"")).find("before: expected an object of lists"),
-            std::string::npos);
-  EXPECT_NE(fault_of(changed("\"threads\": 4", "\"threads\": 0")).find("threads: expected a number above 0"),
-            std::string::npos);
-  EXPECT_NE(fault_of(changed("0.001", "-0.001")).find("works.add fp32: expected numbers above 0"),
-            std::string::npos);
-  EXPECT_NE(fault_of(changed("0.001", "\"soon\"")).find("works.add fp32: expected lists of FLOPs"),
-            std::string::npos);
+  EXPECT_MENTIONS(fault_of(changed("\"before\"", "\"other\"")), "before: expected an object of lists");
+  EXPECT_MENTIONS(fault_of(changed("\"threads\": 4", "\"threads\": 0")),
+                  "threads: expected a number above 0");
+  EXPECT_MENTIONS(fault_of(changed("0.001", "-0.001")), "works.add fp32: expected numbers above 0");
+  EXPECT_MENTIONS(fault_of(changed("0.001", "\"soon\"")), "works.add fp32: expected lists of FLOPs");
 }
 
 }  // namespace

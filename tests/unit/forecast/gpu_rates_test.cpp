@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "support/matches.h"
+#include "support/refusal.h"
 
 namespace echelon::forecast {
 namespace {
@@ -80,12 +82,9 @@ TEST(GpuRates, OfFp8AreNotInvented) {
   device.flops.erase("fp8");
   device.name = "old";
   const GpuRates rates(device, round_network(true), 8);
-  try {
-    (void)rates.seconds(Work{.flops = 1e12, .cost = Cost::kFp8Product});
-    FAIL() << "not noticed";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("the device profile 'old' has no rate of"), std::string::npos);
-  }
+  EXPECT_MENTIONS(
+      test::error_of([&] { return rates.seconds(Work{.flops = 1e12, .cost = Cost::kFp8Product}); }),
+      "the device profile 'old' has no rate of");
 }
 
 TEST(GpuRates, SayWhatTheDeviceIs) {

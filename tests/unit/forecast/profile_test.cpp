@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "forecast/profile_data.h"
+#include "support/matches.h"
 #include "support/refusal.h"
 #include "support/temp_dir.h"
 
@@ -106,17 +107,15 @@ TEST(Profile, AnUnknownNameIsAnsweredWithTheKnownOnes) {
   EXPECT_EQ(refusal([] { (void)find_network("carrier-pigeon"); }),
             "no network is called 'carrier-pigeon'; known are efa-1600g, efa-3200g, efa-400g, ethernet-100g, "
             "ethernet-25g, infiniband-200g, infiniband-400g, and files that end in .json");
-  EXPECT_NE(refusal([] { (void)find_device(""); }).find("known are"), std::string::npos);
+  EXPECT_MENTIONS(refusal([] { (void)find_device(""); }), "known are");
 }
 
 TEST(Profile, ANameIsReadWithoutRegardToCase) {
   EXPECT_EQ(find_device("H100").name, "h100");
   EXPECT_TRUE(find_device("H100").compiled_in);
   EXPECT_EQ(find_network("EFA-3200g").name, "efa-3200g");
-  EXPECT_NE(refusal([] {
-              (void)find_device("A100");
-            }).find("'A100'; did you mean a100-40g or a100-80g? known are a100-40g, "),
-            std::string::npos);
+  EXPECT_MENTIONS(refusal([] { (void)find_device("A100"); }),
+                  "'A100'; did you mean a100-40g or a100-80g? known are a100-40g, ");
 }
 
 TEST(Profile, AUsersFileIsReadLikeOneOfOurs) {
@@ -136,7 +135,7 @@ TEST(Profile, AUsersFileIsReadLikeOneOfOurs) {
 TEST(Profile, AnUnreadableFileIsNamed) {
   const test::TempDir folder;
   const std::string missing = (folder.path() / "missing.json").string();
-  EXPECT_NE(refusal([&] { (void)find_device(missing); }).find(missing), std::string::npos);
+  EXPECT_MENTIONS(refusal([&] { (void)find_device(missing); }), missing);
   for (const char* text : {"{", "{\"name\": 1e999}", "{\"name\": \"a\", \"name\": \"b\"}", ""}) {
     const ProfileFile file(text);
     EXPECT_EQ(refusal([&] { (void)find_device(file.path()); }).rfind(file.path() + ": ", 0), 0U) << text;
@@ -236,8 +235,7 @@ TEST(Profile, AllFaultsAreReportedAtOnce) {
   const std::string said = refusal([&] { (void)find_device(file.path()); });
   const std::string front = file.path() + ": ";
   EXPECT_EQ(said.rfind(front + "achieved.product.value is 2;", 0), 0U) << said;
-  EXPECT_NE(said.find('\n' + front + "peer.latency_s is missing;"), std::string::npos) << said;
-  EXPECT_NE(said.find('\n' + front + "memory is unknown;"), std::string::npos) << said;
+  EXPECT_MENTIONS(said, "\n' + front + \"peer.latency_s is missing;", "\n' + front + \"memory is unknown;");
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 2) << said;
 }
 
@@ -245,7 +243,7 @@ TEST(Profile, ManyFaultsAreCounted) {
   Json profile = own(kNetworksJson, "efa-400g");
   for (int i = 0; i < 60; ++i) profile["x" + std::to_string(i)] = 1;
   const std::string said = said_of(profile, find_network);
-  EXPECT_NE(said.find("\n... and 10 more; correct these first"), std::string::npos) << said;
+  EXPECT_MENTIONS(said, "\n... and 10 more; correct these first");
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "support/matches.h"
+
 namespace echelon::forecast {
 namespace {
 
@@ -183,7 +185,7 @@ TEST(TextReport, SaysWhatARunWouldBeLike) {
 
 TEST(TextReport, SaysWhatItsTimesAreComparedWith) {
   Reported reported;
-  EXPECT_EQ(reported.text().find("one H100"), std::string::npos);
+  EXPECT_FALSE(test::mentions(reported.text(), "one H100"));
   reported.title.unproven = true;
   EXPECT_EQ(line_of(reported.text(), "  forecast"), "  forecast; compared with runs on one H100 only");
 }
@@ -216,8 +218,8 @@ TEST(TextReport, OfCpuRanksHasNoTimes) {
   EXPECT_EQ(line_of(text, "time: ").substr(0, 5), "time:");
   EXPECT_EQ(line_of(text, "full_shard"), "full_shard over 1 group of 16 ranks, 1 node of 1, CPU ranks");
   EXPECT_EQ(line_of(text, "memory"), "memory per rank: 320.0 MiB at most; most during backward layers.3");
-  EXPECT_EQ(text.find("\nstep:"), std::string::npos);
-  EXPECT_EQ(text.find("to other nodes"), std::string::npos);
+  EXPECT_FALSE(test::mentions(text, "\nstep:"));
+  EXPECT_FALSE(test::mentions(text, "to other nodes"));
 }
 
 TEST(TextReport, SaysWhatLiesInHostMemory) {
@@ -228,7 +230,7 @@ TEST(TextReport, SaysWhatLiesInHostMemory) {
   EXPECT_EQ(line_of(text, "  all tensors"),
             "  all tensors 200.0 MiB, taken for them 220.0 MiB, beside them 100.0 MiB; host memory 7.0 MiB");
   // Only the pool lies beside them on the device.
-  EXPECT_NE(line_of(text, "  at most").find("activations and temporaries 186.0 MiB"), std::string::npos);
+  EXPECT_MENTIONS(line_of(text, "  at most"), "activations and temporaries 186.0 MiB");
 }
 
 TEST(PerfettoTrace, HasEveryOperationOnItsLane) {
@@ -259,24 +261,23 @@ TEST(Picture, DrawsLanesInColors) {
   const std::string svg = picture(reported.title, reported.rehearsed, reported.outlook);
   EXPECT_EQ(svg.rfind("<svg ", 0), 0U);
   EXPECT_EQ(svg.substr(svg.size() - 7), "</svg>\n");
-  EXPECT_NE(svg.find("llama-8b: one step on NVIDIA H100 SXM5 80 GB"), std::string::npos);
+  EXPECT_MENTIONS(svg, "llama-8b: one step on NVIDIA H100 SXM5 80 GB");
   std::size_t drawn_rectangles = 0;
   for (std::size_t at = svg.find("<rect x="); at != std::string::npos; at = svg.find("<rect x=", at + 1))
     ++drawn_rectangles;
   EXPECT_EQ(drawn_rectangles, 4U);
   // 880 for 3.5 seconds; the forward's two begin a second after the gather.
-  EXPECT_NE(svg.find("<rect x=\"90.0\" y=\"128.0\" width=\"251.4\""), std::string::npos) << svg;
-  EXPECT_NE(svg.find("<rect x=\"341.4\" y=\"60.0\" width=\"502.9\""), std::string::npos) << svg;
+  EXPECT_MENTIONS(svg, "<rect x=\"90.0\" y=\"128.0\" width=\"251.4\"",
+                  "<rect x=\"341.4\" y=\"60.0\" width=\"502.9\"");
 }
 
 TEST(Picture, HasATimeAxisAndADarkForm) {
   const Reported reported;
   const std::string svg = picture(reported.title, reported.rehearsed, reported.outlook);
-  EXPECT_NE(svg.find(">0 s</text>"), std::string::npos);
-  EXPECT_NE(svg.find(">3.5 s</text>"), std::string::npos);
-  EXPECT_EQ(svg.find(">4 s</text>"), std::string::npos);
-  EXPECT_NE(svg.find("@media (prefers-color-scheme: dark)"), std::string::npos);
-  EXPECT_EQ(svg.find("left-out\""), std::string::npos) << "all is drawn";
+  EXPECT_MENTIONS(svg, ">0 s</text>", ">3.5 s</text>");
+  EXPECT_FALSE(test::mentions(svg, ">4 s</text>"));
+  EXPECT_MENTIONS(svg, "@media (prefers-color-scheme: dark)");
+  EXPECT_FALSE(test::mentions(svg, "left-out\"")) << "all is drawn";
 }
 
 TEST(Picture, MarksThePassesThatAreLeftOut) {
@@ -288,19 +289,17 @@ TEST(Picture, MarksThePassesThatAreLeftOut) {
   timeline.spans.push_back({Lane::kCompute, 103.5, 107.5, 0, 0});
   const std::string svg = picture(reported.title, reported.rehearsed, reported.outlook);
   // 100 of 107.5 seconds are left out, and take 120 of 880: the others take 760.
-  EXPECT_NE(svg.find("<rect class=\"left-out\" x=\"444.7\" y=\"60.0\" width=\"120.0\""), std::string::npos)
-      << svg;
-  EXPECT_NE(svg.find(">62 equal passes</text>"), std::string::npos);
-  EXPECT_NE(svg.find("<rect x=\"564.7\" y=\"60.0\" width=\"405.3\""), std::string::npos) << svg;
+  EXPECT_MENTIONS(svg, "<rect class=\"left-out\" x=\"444.7\" y=\"60.0\" width=\"120.0\"",
+                  ">62 equal passes</text>", "<rect x=\"564.7\" y=\"60.0\" width=\"405.3\"");
   const std::string trace = perfetto_trace(reported.rehearsed, timeline);
-  EXPECT_NE(trace.find("62 equal passes"), std::string::npos);
+  EXPECT_MENTIONS(trace, "62 equal passes");
 }
 
 TEST(Picture, EscapesTitles) {
   Reported reported;
   reported.title.device = "mine & <yours>";
   const std::string svg = picture(reported.title, reported.rehearsed, reported.outlook);
-  EXPECT_NE(svg.find("mine &amp; &lt;yours&gt;"), std::string::npos);
+  EXPECT_MENTIONS(svg, "mine &amp; &lt;yours&gt;");
 }
 
 TEST(Picture, OfUnknownTimesIsNone) {

@@ -12,6 +12,7 @@
 #include "metrics/names.h"
 #include "metrics/prometheus.h"
 #include "support/faulty_disk.h"
+#include "support/matches.h"
 #include "support/temp_dir.h"
 
 // What TensorBoard's and Prometheus's own readers make of these files is tested in tests/e2e/metrics.py.
@@ -140,7 +141,7 @@ TEST_F(Exports, AFullDiskIsNoErrorAndTheFilesAreWholeAfterIt) {
   }
   add(exports, R"({"step": 3})");
   EXPECT_EQ(text("metrics.csv"), "step\n1\n2\n3\n");
-  EXPECT_NE(text("metrics.prom").find("} 3\n"), std::string::npos);
+  EXPECT_MENTIONS(text("metrics.prom"), "} 3\n");
   const auto files = event_files();
   ASSERT_EQ(files.size(), 2U) << "a torn record would hide what comes behind it";
   EXPECT_EQ(records(files[0]).size(), 3U) << "version, start, step 1";

@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <map>
 
 #include "base/error.h"

@@ -2,10 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <bit>
 #include <limits>
-#include <numeric>
 
 #include "base/half.h"
 #include "unit/model/reference.h"
@@ -13,11 +11,7 @@
 namespace echelon::kernels {
 namespace {
 
-using test::doubles;
-using test::expect_close;
-using test::kRounding;
-using test::random_values;
-using test::to_float;
+using namespace test;  // NOLINT
 
 template <class T>
 class Kernels : public ::testing::Test {};

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/error.h"
 #include "unit/model/tensors.h"
 
 namespace echelon {

@@ -25,6 +25,11 @@ class Ops : public ::testing::TestWithParam<Way> {
   [[nodiscard]] at::Tensor random(at::IntArrayRef shape) const {
     return at::randn(shape).to(GetParam().type);
   }
+  /// Makes such tensors, times `scale` and around `mean`.
+  [[nodiscard]] std::function<at::Tensor()> inputs(std::vector<std::int64_t> shape, double scale = 1,
+                                                   double mean = 0) const {
+    return [this, shape = std::move(shape), scale, mean] { return random(shape) * scale + mean; };
+  }
   [[nodiscard]] at::Tensor leaf(at::IntArrayRef shape) const { return random(shape).requires_grad_(true); }
   [[nodiscard]] static at::Tensor exact(const at::Tensor& leaf) {
     return leaf.detach().to(at::kDouble).requires_grad_(true);
@@ -86,10 +91,7 @@ TEST_P(Ops, LinearMatchesAtenAndAddsUpOverTwoPasses) {
     Parameter& w = weight({13, 7});
     Parameter* b = biased ? &bias({13}) : nullptr;
     compare(
-        [&] {
-          return random({29, 7});
-        },
-        [&](const auto& x) { return linear(x, w, {}, b); },
+        inputs({29, 7}), [&](const auto& x) { return linear(x, w, {}, b); },
         [](const auto& x, const auto& w64, const auto& b64) { return at::linear(x, w64, b64); });
   }
 }
@@ -99,9 +101,7 @@ TEST_P(Ops, LayerNormMatchesAtenAndAddsUpOverTwoPasses) {
     Parameter& w = weight({33});
     Parameter& b = bias({33});
     compare(
-        [&] {
-          return random({rows, 33}) + 5;
-        },  // a mean that must be taken off
+        inputs({rows, 33}, 1, 5),  // a mean that must be taken off
         [&](const auto& x) { return layer_norm(x, w, b, 1e-5); },
         [](const auto& x, const auto& w64, const auto& b64) {
           return at::layer_norm(x, {33}, w64, b64, 1e-5);
@@ -113,10 +113,7 @@ TEST_P(Ops, BiasGeluMatchesAtenAndAddsUpOverTwoPasses) {
   for (const std::int64_t rows : {1, 7, 100}) {
     Parameter& b = bias({33});
     compare(
-        [&] {
-          return random({rows, 33}) * 3;
-        },
-        [&](const auto& x) { return bias_gelu(x, b); },
+        inputs({rows, 33}, 3), [&](const auto& x) { return bias_gelu(x, b); },
         [](const auto& x, const auto&, const auto& b64) { return at::gelu(x + b64, "tanh"); });
   }
 }
@@ -126,10 +123,7 @@ TEST_P(Ops, RmsNormMatchesAtenAndAddsUpOverTwoPasses) {
     for (const NormRounding rounding : {NormRounding::kTwice, NormRounding::kOncePlusOne}) {
       Parameter& w = weight({33});
       compare(
-          [&] {
-            return random({rows, 33});
-          },
-          [&](const auto& x) { return rms_norm(x, w, 1e-3, rounding); },
+          inputs({rows, 33}), [&](const auto& x) { return rms_norm(x, w, 1e-3, rounding); },
           [&](const auto& x, const auto& w64, const auto&) {
             const double more = rounding == NormRounding::kOncePlusOne ? 1 : 0;
             return x * at::rsqrt(x.square().mean(1, true) + 1e-3) * (w64 + more);
@@ -175,7 +169,7 @@ TEST(RmsNorm, RoundsTwiceAsLlamaOrOnceAsPyTorchAndGemmas) {
 }
 
 TEST_P(Ops, SwigluAndGegluMatchAten) {
-  const auto input = [&] { return random({11, 2 * 19}); };
+  const auto input = inputs({11, 2 * 19});
   compare(input, swiglu, [](const auto& x, const auto&, const auto&) {
     return at::silu(x.chunk(2, 1)[0]) * x.chunk(2, 1)[1];
   });

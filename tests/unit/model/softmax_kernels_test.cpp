@@ -6,11 +6,7 @@
 namespace echelon::kernels {
 namespace {
 
-using test::doubles;
-using test::expect_close;
-using test::kRounding;
-using test::random_values;
-using test::to_float;
+using namespace test;  // NOLINT
 
 template <class T>
 class SoftmaxKernels : public ::testing::Test {};

@@ -1,7 +1,5 @@
 #include "optim/adamw.h"
 
-#include <cmath>
-
 #include "unit/optim/rule_check.h"
 
 namespace echelon {

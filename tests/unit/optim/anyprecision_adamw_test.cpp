@@ -1,7 +1,5 @@
 #include "optim/anyprecision_adamw.h"
 
-#include <cmath>
-
 #include "base/error.h"
 #include "base/str.h"
 #include "unit/optim/rule_check.h"

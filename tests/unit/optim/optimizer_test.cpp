@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/error.h"
 #include "base/str.h"
 #include "unit/train/small_model.h"
 

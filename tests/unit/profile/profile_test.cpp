@@ -9,6 +9,7 @@
 #include "profile/rank_trace.h"
 #include "profile/spans.h"
 #include "profile/summary.h"
+#include "support/matches.h"
 
 // A whole profile of real ranks is tested in tests/e2e/profile.py.
 namespace echelon::profile {
@@ -131,7 +132,7 @@ TEST(Summary, IsTheMeanOverRanks) {
   EXPECT_EQ(summary["beside"][0]["seconds"], 6);
   EXPECT_EQ(summary["by_rank"][1]["work_s"], 25.5);
   EXPECT_TRUE(summary["plan"].contains("missing"));
-  EXPECT_NE(summary_text(summary).find("steps 7 to 7 of 2 ranks"), std::string::npos);
+  EXPECT_MENTIONS(summary_text(summary), "steps 7 to 7 of 2 ranks");
 }
 
 TEST(Summary, ComparesWithAForecastThatHasTimes) {

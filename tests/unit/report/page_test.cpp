@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 
+#include "support/matches.h"
 #include "support/temp_dir.h"
 
 namespace echelon::report {
@@ -60,7 +61,7 @@ TEST_F(PageOfARun, TellsRequeuesFromRestartsInPlace) {
   const std::string html = made();
   for (const char* job : {"<td>8</td>", "<td>8 (restart in place 1)</td>", "<td>8 (restart in place 2)</td>",
                           "<td>8 (requeue 1)</td>", "<td>8 (requeue 1, restart in place 1)</td>"})
-    EXPECT_NE(html.find(job), std::string::npos) << job;
+    EXPECT_MENTIONS(html, job) << job;
 }
 
 TEST_F(PageOfARun, SaysThatAStartWentOnFromMemory) {
@@ -69,8 +70,7 @@ TEST_F(PageOfARun, SaysThatAStartWentOnFromMemory) {
   write("logs/rank-0.log",
         "2023-11-14T22:46:45.000 I [rank 0/2 n0] resumed from step 700 (memory of n0, n1)\n");
   const std::string html = made();
-  EXPECT_NE(html.find("<td>0 to 710</td><td>650</td>"), std::string::npos);
-  EXPECT_NE(html.find("<td>700 (from memory) to 900</td><td>900</td>"), std::string::npos);
+  EXPECT_MENTIONS(html, "<td>0 to 710</td><td>650</td>", "<td>700 (from memory) to 900</td><td>900</td>");
 }
 
 TEST_F(PageOfARun, NamesNoStragglerThatChanceNames) {

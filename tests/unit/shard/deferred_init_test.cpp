@@ -5,7 +5,6 @@
 #include <fstream>
 #include <iostream>
 
-#include "base/str.h"
 #include "shard/sharded_model.h"
 #include "unit/shard/alone.h"
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "comm/local_communicator.h"
+#include "support/refusal.h"
 #include "unit/shard/twins.h"
 
 namespace echelon {
@@ -85,14 +86,9 @@ TEST(GatheredWeights, EachCallLeadsWhereTheTableOfTheHeaderSays) {
 
 TEST(GatheredWeights, ARefusedCallNamesUnitAndState) {
   FourRanks unit;
-  try {
-    unit.weights.finish();
-    FAIL() << "not refused";
-  } catch (const Error& e) {
-    EXPECT_STREQ(e.what(),
-                 "internal error: unit 'layer': finish() while its state is 'sharded'"
-                 "; this is a fault of Echelon: please report it");
-  }
+  EXPECT_EQ(test::refusal(Code::kInternal, [&] { unit.weights.finish(); }),
+            "internal error: unit 'layer': finish() while its state is 'sharded'"
+            "; this is a fault of Echelon: please report it");
 }
 
 TEST(GatheredWeights, AreGatheredFromTheNewSliceAfterInvalidate) {

@@ -4,7 +4,6 @@
 
 #include <map>
 #include <memory>
-#include <numeric>
 
 namespace echelon {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "base/files/fs.h"
 #include "base/str.h"
+#include "support/matches.h"
 #include "support/places.h"
 
 namespace echelon::supervise {
@@ -14,7 +15,7 @@ namespace {
 TEST(RankCommand, IsThatOfThePlainScript) {
   const std::string script =
       fs::read_file(fs::Path(test::source_dir()) / "cluster/slurm/plain.sbatch", 1 << 20, Code::kUsage);
-  EXPECT_NE(script.find("exec " + join(rank_command({}, {}, {}), " ") + " "), script.npos);
+  EXPECT_MENTIONS(script, "exec " + join(rank_command({}, {}, {}), " ") + " ");
 }
 
 TEST(RankCommand, NamesNodesAndTasksWhereTheyAreEqual) {

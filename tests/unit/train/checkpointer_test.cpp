@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cerrno>
 #include <new>
 
 #include "base/error.h"
@@ -12,6 +11,7 @@
 #include "checkpoint/folder/run_folder.h"
 #include "comm/local_communicator.h"
 #include "support/faulty_disk.h"
+#include "support/matches.h"
 #include "support/temp_dir.h"
 #include "support/thread_ranks.h"
 #include "unit/train/small_model.h"
@@ -19,10 +19,7 @@
 namespace echelon {
 namespace {
 
-using test::DiskCall;
-using test::Fault;
-using test::FaultyDisk;
-using test::ThreadRanks;
+using namespace test;  // NOLINT
 
 /// One rank of a run that does nothing but save.
 struct SavingRank {
@@ -88,8 +85,7 @@ TEST(Checkpointer, WhateverOneRankThrowsAtTheStartOfASaveReachesTheOthers) {
     rank.save(1, true);
   });
   (void)testing::internal::GetCapturedStderr();
-  EXPECT_NE(text_of(thrown[0]).find("step 1 was not saved"), std::string::npos) << text_of(thrown[0]);
-  EXPECT_NE(text_of(thrown[0]).find("out of memory"), std::string::npos) << text_of(thrown[0]);
+  EXPECT_MENTIONS(text_of(thrown[0]), "step 1 was not saved", "out of memory");
   for (const auto& one : thrown) {
     EXPECT_THROW(std::rethrow_exception(one), Error);
   }
@@ -112,10 +108,8 @@ TEST(Checkpointer, ACommitThatIsNotCertainToLastStaysAndNothingOlderGoes) {
     testing::internal::CaptureStderr();
     rank.save(step, true);
     const std::string told = testing::internal::GetCapturedStderr();
-    EXPECT_NE(told.find(str("step ", step, " is committed, but its durability is uncertain")),
-              std::string::npos)
-        << told;
-    EXPECT_EQ(told.find("was not saved"), std::string::npos) << told;
+    EXPECT_MENTIONS(told, str("step ", step, " is committed, but its durability is uncertain"));
+    EXPECT_FALSE(test::mentions(told, "was not saved"));
   }
   EXPECT_EQ(steps_in(dir.path()), (Steps{1, 2, 3, 4, 5}));
   rank.save(6, true);
@@ -194,7 +188,7 @@ TEST(Checkpointer, ABestThatIsGoneIsForgottenAtTheStart) {
   rank.state.best = TrainState::Best{5, 1.0};
   testing::internal::CaptureStderr();
   rank.checkpointer.prepare(rank.state, 1000);
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("step 5, is not in"), std::string::npos);
+  EXPECT_MENTIONS(testing::internal::GetCapturedStderr(), "step 5, is not in");
   EXPECT_FALSE(rank.state.best);
 }
 

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/error.h"
 #include "support/temp_dir.h"
 #include "train/restore.h"
 #include "unit/train/small_run.h"

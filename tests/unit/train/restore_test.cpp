@@ -2,22 +2,19 @@
 
 #include <gtest/gtest.h>
 
-#include <cerrno>
 #include <chrono>
 #include <set>
-#include <string_view>
 #include <thread>
 #include <utility>
 
 #include "base/error.h"
 #include "base/files/disk.h"
-#include "base/str.h"
 #include "comm/local_communicator.h"
 #include "support/faulty_disk.h"
+#include "support/matches.h"
 #include "support/refusal.h"
 #include "support/temp_dir.h"
 #include "train/memory/memory_saves.h"
-#include "train/state_tensors.h"
 #include "train/trainer_state.h"
 #include "unit/train/small_run.h"
 
@@ -60,8 +57,7 @@ TEST(Restore, WhereAllTrainerStatesAreUnsoundThatIsACheckpointFaultThatNamesTheF
   OneRun run;
   const std::string name = run.save(4, poisoned(run, 4)).filename().string();
   const std::string said = test::refusal(Code::kCheckpoint, [&] { return run.restore(); });
-  EXPECT_NE(said.find(name), std::string::npos) << said;
-  EXPECT_NE(said.find("validation_loss"), std::string::npos) << said;
+  EXPECT_MENTIONS(said, name, "validation_loss");
 }
 
 /// Reading from a folder fails, the first `times` times.
@@ -77,8 +73,7 @@ TEST(Restore, AReadErrorIsNoDamage) {
     test::FaultyDisk disk(fs::disk(), {unreadable(newest, 1000)});
     const fs::DiskInUse in_use(disk);
     const std::string said = test::refusal(Code::kPeer, [&] { return run.restore(); });
-    EXPECT_NE(said.find(newest.string()), std::string::npos) << said;
-    EXPECT_NE(said.find("Input/output error"), std::string::npos) << said;
+    EXPECT_MENTIONS(said, newest.string(), "Input/output error");
   }
   for (const int times : {1, 2}) {  // the list of commits, and the first attempt to open it
     test::FaultyDisk disk(fs::disk(), {unreadable(newest, times)});
@@ -147,7 +142,7 @@ TEST(Restore, AnotherModelOfTheSameShapesIsRefused) {
   };
   const std::string said = test::refusal(
       Code::kCheckpoint, [&] { (void)restore_latest({}, run.folder, run.comm, run.state, inspect); });
-  EXPECT_NE(said.find("model.heads 2 -> 4"), std::string::npos) << said;
+  EXPECT_MENTIONS(said, "model.heads 2 -> 4");
 }
 
 TEST(Restore, ALinkedStepFolderIsNamed) {
@@ -158,7 +153,7 @@ TEST(Restore, ALinkedStepFolderIsNamed) {
   std::filesystem::create_directory_symlink(run.temporary.path() / "elsewhere", newest);
   ::testing::internal::CaptureStderr();
   ASSERT_TRUE(run.restore());
-  EXPECT_NE(::testing::internal::GetCapturedStderr().find(newest.string()), std::string::npos);
+  EXPECT_MENTIONS(::testing::internal::GetCapturedStderr(), newest.string());
   EXPECT_EQ(run.state.step, 2);
 }
 
@@ -200,11 +195,10 @@ TEST(InitialWeights, OfAnotherModelAreTakenOnlyWhenAskedFor) {
       {shallow, "model.layers.1.", 9, 0}, {tied, "lm_head.weight", 1, 0}, {deep, "model.layers.2.", 0, 9}};
   for (const auto& one : cases) {
     const std::string refused = said_of(source, {}, one.model);
-    EXPECT_NE(refused.find(one.named), std::string::npos) << refused;
-    EXPECT_NE(refused.find("checkpoint.init_partial"), std::string::npos) << refused;
+    EXPECT_MENTIONS(refused, one.named, "checkpoint.init_partial");
     WeightMatch match;
     const std::string warned = said_of(source, {.init_partial = true}, one.model, &match);
-    EXPECT_NE(warned.find(one.named), std::string::npos) << warned;
+    EXPECT_MENTIONS(warned, one.named);
     EXPECT_EQ(match.dropped.size(), one.dropped);
     EXPECT_EQ(match.fresh.size(), one.fresh);
   }
@@ -216,7 +210,7 @@ TEST(InitialWeights, OfWhichNoneFitsAreRefused) {
   source.save(2);
   ModelOptions wide = test::small_options();
   wide.hidden_size = 12;
-  EXPECT_NE(said_of(source, {.init_partial = true}, wide).find("no weight fits"), std::string::npos);
+  EXPECT_MENTIONS(said_of(source, {.init_partial = true}, wide), "no weight fits");
 }
 
 TEST(InitialWeights, ThatDoNotFitStartFresh) {

@@ -19,6 +19,7 @@
 #include "checkpoint/format/names.h"
 #include "checkpoint/read/leased_reader.h"
 #include "checkpoint/read/verify.h"
+#include "support/matches.h"
 #include "support/temp_dir.h"
 #include "support/watched_disk.h"
 #include "unit/checkpoint/example.h"
@@ -27,11 +28,6 @@ namespace echelon::checkpoint {
 namespace {
 
 using namespace test;  // NOLINT
-using echelon::test::DiskCall;
-using echelon::test::DiskRequest;
-using echelon::test::failed;
-using echelon::test::TempDir;
-using echelon::test::WatchedDisk;
 
 std::string name_of_step(std::int64_t step) {
   return step_folder_name(step, "0000000a");
@@ -241,7 +237,7 @@ TEST(Prune, LeavesWhatALeaseHolds) {
     ASSERT_EQ(leases_in(dir.path()).size(), 1U);
     EXPECT_FALSE(leases_in(dir.path())[0].stale);
     EXPECT_EQ(leases_in(dir.path())[0].step_folder, folders[0].filename());
-    EXPECT_NE(leases_in(dir.path())[0].holder.find(str("process ", ::getpid())), std::string::npos);
+    EXPECT_MENTIONS(leases_in(dir.path())[0].holder, str("process ", ::getpid()));
     prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
     EXPECT_EQ(whole_steps(dir.path()), (Steps{1, 3, 4}));
   }
@@ -354,12 +350,12 @@ TEST(Owner, TheNewestOneOwnsTheFolder) {
   const Owner second(dir.path());
   EXPECT_NO_THROW(second.require());
   const std::string why = error_of([&] { first.require(); });
-  EXPECT_NE(why.find(str("new owner, process ", ::getpid(), " on ")), std::string::npos) << why;
+  EXPECT_MENTIONS(why, str("new owner, process ", ::getpid(), " on "));
   EXPECT_EQ(error_of([&] { prune(dir.path(), {.keep_last = 2}, all_in(dir.path()), &first); }), why);
   const auto plan = plan_prune(step_folders(dir.path(), all_in(dir.path())), {.keep_last = 2});
   ::testing::internal::CaptureStderr();
   EXPECT_TRUE(carry_out(plan, &first).empty());
-  EXPECT_NE(::testing::internal::GetCapturedStderr().find("new owner"), std::string::npos);
+  EXPECT_MENTIONS(::testing::internal::GetCapturedStderr(), "new owner");
   EXPECT_EQ(whole_steps(dir.path()), (Steps{1, 2, 3, 4}));
   std::filesystem::remove(dir.path() / ".owner");
   EXPECT_NO_THROW(second.require());
@@ -376,7 +372,7 @@ TEST(Owner, AnotherOneMeanwhilePreventsTheCommit) {
   const Owner first(dir.path());
   const Owner second(dir.path());
   info.before_commit = [&] { first.require(); };
-  EXPECT_NE(error_of([&] { (void)commit(folder, info); }).find("new owner"), std::string::npos);
+  EXPECT_MENTIONS(error_of([&] { (void)commit(folder, info); }), "new owner");
   EXPECT_FALSE(std::filesystem::exists(folder / "COMMIT"));
   info.before_commit = [&] { second.require(); };
   EXPECT_EQ(commit(folder, info), "");
@@ -431,7 +427,7 @@ TEST(Prune, BringsBackWhatACrashLeftAsideWhileSomebodyReadsIt) {
     EXPECT_EQ(whole_steps(dir.path()), (Steps{3, 4})) << "it lies aside";
     dead = false;  // the machine is back; the reader, elsewhere, still reads
     for (const Leftover& leftover : find_leftovers(dir.path()))
-      EXPECT_EQ(leftover.path.string().find(folders[1].filename().string()), std::string::npos);
+      EXPECT_FALSE(test::mentions(leftover.path.string(), folders[1].filename().string()));
     prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
     EXPECT_EQ(whole_steps(dir.path()), (Steps{2, 3, 4}));
   }
@@ -525,7 +521,7 @@ TEST(FolderLease, IsDoneWithoutWhereNothingCanBeWritten) {
   WatchedDisk disk(only_reads);
   const fs::DiskInUse in_use(disk);
   const FolderLease lease(folders[0]);
-  EXPECT_NE(lease.note().find("Read-only file system"), std::string::npos) << lease.note();
+  EXPECT_MENTIONS(lease.note(), "Read-only file system");
   EXPECT_NE(FolderLease(dir.path()).note(), "");
   EXPECT_TRUE(leases_in(dir.path()).empty());
 }
@@ -538,7 +534,7 @@ TEST(LeasedReader, SaysThatItReadsWithoutALease) {
   ::testing::internal::CaptureStderr();
   { const LeasedReader leased(folders[0]); }
   const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("Read-only file system"), std::string::npos) << said;
+  EXPECT_MENTIONS(said, "Read-only file system");
   ::testing::internal::CaptureStderr();
   { const LeasedReader leased(folders[0], /*tells=*/false); }
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
@@ -553,8 +549,7 @@ TEST(StepFolders, ThatAreLinksAreNamedAndPassedOver) {
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(newest_commit(dir.path()), folders[0]);
   const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find(folders[1].string()), std::string::npos) << said;
-  EXPECT_NE(said.find("symbolic link"), std::string::npos) << said;
+  EXPECT_MENTIONS(said, folders[1].string(), "symbolic link");
 }
 
 TEST(Leftovers, AreWhatNobodyNeeds) {

@@ -98,11 +98,11 @@ TEST(Manifest, RefusesATensorListedTwiceOrInsideAnother) {
 
 TEST(Json, RefusesWhatLenientParsersAccept) {
   const auto error = [](const std::string& text) { return error_of([&] { (void)parse_json(text, "x"); }); };
-  EXPECT_TRUE(mentions(error(R"({"a":1,"a":2})"), "appears twice"));
-  EXPECT_TRUE(mentions(error(R"({"a":{"b":[{"c":1,"c":1}]}})"), "appears twice"));
-  EXPECT_TRUE(mentions(error(std::string(33, '[') + std::string(33, ']')), "nested deeper"));
-  EXPECT_TRUE(mentions(error(std::string(2'000'000, '[')), "nested deeper"));
-  EXPECT_TRUE(mentions(error(R"({"a":)" + std::string(100'000, '{')), "not valid JSON"));
+  EXPECT_MENTIONS(error(R"({"a":1,"a":2})"), "appears twice");
+  EXPECT_MENTIONS(error(R"({"a":{"b":[{"c":1,"c":1}]}})"), "appears twice");
+  EXPECT_MENTIONS(error(std::string(33, '[') + std::string(33, ']')), "nested deeper");
+  EXPECT_MENTIONS(error(std::string(2'000'000, '[')), "nested deeper");
+  EXPECT_MENTIONS(error(R"({"a":)" + std::string(100'000, '{')), "not valid JSON");
   for (const char* bad : {"", "{", "{}{}", "{} x", "[1e400]", "[NaN]", "[Infinity]", "['a']", "[1,]",
                           "{\"a\":1,}", "[01]", "\"\\ud800\"", "\"\xff\"", "// c\n{}", "{\"a\" 1}"}) {
     EXPECT_NE(error(bad), "") << bad;
@@ -194,11 +194,11 @@ TEST_F(Index, RefusesEveryLieInAnEntry) {
 }
 
 TEST_F(Index, StatesTheVersionItNeeds) {
-  EXPECT_TRUE(mentions(error_with<std::uint16_t>(8, 2), "format 2.1"));
-  EXPECT_TRUE(mentions(error_with<std::uint32_t>(12, 1), "features this program does not know"));
+  EXPECT_MENTIONS(error_with<std::uint16_t>(8, 2), "format 2.1");
+  EXPECT_MENTIONS(error_with<std::uint32_t>(12, 1), "features this program does not know");
   EXPECT_EQ(error_with<std::uint16_t>(10, 4),
             "");  // a later minor version adds nothing that must be understood
-  EXPECT_TRUE(mentions(error_with<char>(0, 'x'), "not a checkpoint shard"));
+  EXPECT_MENTIONS(error_with<char>(0, 'x'), "not a checkpoint shard");
   EXPECT_NE(error_of([&] { (void)decode_index({}, "index"); }), "");
 }
 

@@ -6,6 +6,7 @@
 #include "checkpoint/folder/safetensors_file.h"
 #include "checkpoint/format/safetensors_header.h"
 #include "checkpoint/format/weight_index.h"
+#include "support/matches.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"
 
@@ -20,8 +21,8 @@ std::vector<SafetensorsTensor> parse(const std::string& json, std::uint64_t data
 
 void expect_refused(const std::string& json, std::uint64_t data_bytes, const std::string& part) {
   const std::string text = error_of([&] { (void)parse(json, data_bytes); });
-  EXPECT_TRUE(text.find(part) != std::string::npos) << json << "\n-> " << text;
-  EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+  EXPECT_MENTIONS(text, part) << json << "\n-> " << text;
+  EXPECT_FALSE(test::mentions(text, "\n"));
 }
 
 /// A header of one tensor 'a' with these fields.
@@ -67,10 +68,10 @@ TEST(SafetensorsHeader, RefusesALengthThatCannotBe) {
         [&] { (void)safetensors_header_bytes(std::as_bytes(std::span(&n, 1)), file_bytes, "'f'"); });
   };
   EXPECT_EQ(length(2, 10), "");
-  EXPECT_NE(length(3, 10).find("has only 10"), std::string::npos);
-  EXPECT_NE(length(0, 7).find("too few"), std::string::npos);
-  EXPECT_NE(length(100'000'001, std::uint64_t{1} << 40).find("allows 100000000"), std::string::npos);
-  EXPECT_NE(length(~std::uint64_t{0}, std::uint64_t{1} << 40).find("allows"), std::string::npos);
+  EXPECT_MENTIONS(length(3, 10), "has only 10");
+  EXPECT_MENTIONS(length(0, 7), "too few");
+  EXPECT_MENTIONS(length(100'000'001, std::uint64_t{1} << 40), "allows 100000000");
+  EXPECT_MENTIONS(length(~std::uint64_t{0}, std::uint64_t{1} << 40), "allows");
   EXPECT_EQ(length(100'000'000, std::uint64_t{1} << 40), "");
 }
 
@@ -188,7 +189,7 @@ TEST(SafetensorsHeader, ReadsAFileAndRefusesWhatIsNone) {
   }
   std::filesystem::remove(path);
   std::filesystem::create_symlink("/etc/passwd", path);
-  EXPECT_NE(error_of(load).find("symbolic link"), std::string::npos);
+  EXPECT_MENTIONS(error_of(load), "symbolic link");
 }
 
 TEST(WeightIndex, GivesTheFileOfEveryTensor) {
@@ -203,8 +204,8 @@ TEST(WeightIndex, GivesTheFileOfEveryTensor) {
 TEST(WeightIndex, RefusesEverythingElse) {
   const auto refused = [](const std::string& json, const std::string& part) {
     const std::string text = error_of([&] { (void)parse_weight_index(json, "'i'"); });
-    EXPECT_TRUE(text.find(part) != std::string::npos) << json << "\n-> " << text;
-    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+    EXPECT_MENTIONS(text, part) << json << "\n-> " << text;
+    EXPECT_FALSE(test::mentions(text, "\n"));
   };
   const auto with_file = [](const std::string& file) {
     return str(R"({"metadata":{"total_size":1},"weight_map":{"a":)", file, "}}");

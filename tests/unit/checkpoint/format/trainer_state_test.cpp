@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/str.h"
+#include "support/matches.h"
 #include "unit/checkpoint/tool/run_tool.h"
 
 namespace echelon::checkpoint {
@@ -70,14 +71,14 @@ TEST(TrainerState, ABestStepBelongsToALossOrToATask) {
 TEST(TrainerState, IsRefusedByNameWhereARunCannotGoOnFromIt) {
   for (const auto& [text, mentioned] : unsound()) {
     const std::string error = error_of([&, t = text] { (void)parse_trainer_state(t, 1200, "FOLDER"); });
-    EXPECT_TRUE(mentions(error, "FOLDER") && mentions(error, mentioned)) << text << '\n' << error;
+    EXPECT_MENTIONS(error, "FOLDER", mentioned) << text << '\n' << error;
   }
 }
 
 TEST(TrainerState, IsNotWrittenWhereItCouldNotBeReadBack) {
   TrainerState state{.step = 4};
   state.best = {3, std::numeric_limits<double>::quiet_NaN()};
-  EXPECT_TRUE(mentions(error_of([&] { (void)trainer_state_text(state); }), "validation_loss"));
+  EXPECT_MENTIONS(error_of([&] { (void)trainer_state_text(state); }), "validation_loss");
 }
 
 TEST(TrainerState, VerifyNamesWhatResumingWouldRefuse) {
@@ -86,7 +87,7 @@ TEST(TrainerState, VerifyNamesWhatResumingWouldRefuse) {
     const Path folder = save(dir.path() / "checkpoints", {.trainer_state = text});
     const Outcome outcome = tool({"verify", folder});
     EXPECT_EQ(outcome.code, 5) << text << outcome.out;
-    EXPECT_TRUE(mentions(outcome.out, mentioned)) << text << '\n' << outcome.out;
+    EXPECT_MENTIONS(outcome.out, mentioned) << text << '\n' << outcome.out;
     EXPECT_EQ(tool({"verify", "--quick", folder}).code, 5) << text;
   }
 }
@@ -110,7 +111,7 @@ TEST(TrainerState, PruneKeepsTheBestThatTheLastSoundStateNames) {
   }
   const Outcome outcome = tool({"prune", dir.path(), "--keep-last", "2", "--yes"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_TRUE(mentions(outcome.err, "validation_loss")) << outcome.err;
+  EXPECT_MENTIONS(outcome.err, "validation_loss");
   EXPECT_EQ(names_in(dir.path() / "checkpoints").front(), step_folder_name(1, "a1b2c3d4"));
 }
 

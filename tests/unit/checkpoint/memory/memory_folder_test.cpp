@@ -5,6 +5,7 @@
 #include <map>
 
 #include "support/long_form.h"
+#include "support/matches.h"
 #include "support/swapping_disk.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/memory/memory_nodes.h"
@@ -110,7 +111,7 @@ TEST(MemoryFolderSwapped, BeforeAnyCallOfASaveTouchesNothingElse) {
     sweep(how, save_over, [how](Scene& scene) {
       const Hosts errors = scene.nodes->save(30);
       ASSERT_FALSE(errors.empty());
-      EXPECT_TRUE(mentions(errors[0], "is a symbolic link")) << errors[0];
+      EXPECT_MENTIONS(errors[0], "is a symbolic link");
       EXPECT_TRUE(tree_of(scene.victim) == scene.untouched);
       std::filesystem::remove(how == Swap::kLink ? scene.run.parent_path() : scene.run);
       EXPECT_EQ(scene.nodes->save(40), Hosts{});
@@ -126,7 +127,7 @@ TEST(MemoryFolderVanished, BeforeAnyCallOfASaveFailsThatSaveAndTheNextIsPrivate)
     expect_private(scene.run.parent_path().parent_path());
     EXPECT_EQ(scene.nodes->whole_steps().front(), 30);
   });
-  EXPECT_TRUE(mentions(testing::internal::GetCapturedStderr(), "vanished from"));
+  EXPECT_MENTIONS(testing::internal::GetCapturedStderr(), "vanished from");
 }
 
 TEST(MemoryFolderSwapped, BeforeAnyCallOfARestoreOrTheEndTouchesNothingElse) {
@@ -148,7 +149,7 @@ TEST(MemoryFolderSwapped, IsNotCollected) {
   const echelon::test::TempDir dir;
   const Scene scene(dir.path() / "scene", {"a", "a"});
   scene.swap(Swap::kLink);
-  EXPECT_TRUE(mentions(error_of([&] { (void)memory_in_use(scene.run); }), "is a symbolic link"));
+  EXPECT_MENTIONS(error_of([&] { (void)memory_in_use(scene.run); }), "is a symbolic link");
   testing::internal::CaptureStderr();
   EXPECT_TRUE(remove_old_memory(scene.root / "a", -1).empty());
   (void)testing::internal::GetCapturedStderr();

@@ -1,6 +1,7 @@
 // What is left in the memory of nodes after some of them are gone, and what can be read from it.
 #include <gtest/gtest.h>
 
+#include "support/matches.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/memory/memory_nodes.h"
 
@@ -80,8 +81,7 @@ TEST(MemoryRestore, ANodeThatComesBackWithOldMemoryIsRefusedByItsSaveId) {
   ASSERT_EQ(choice.whole.size(), 1U);
   EXPECT_EQ(choice.whole[0].step, 20);
   ASSERT_EQ(choice.refused.size(), 1U);
-  EXPECT_TRUE(mentions(choice.refused[0], "step 10 (save 00000010) in the memory of c: shards 0, 1"))
-      << choice.refused[0];
+  EXPECT_MENTIONS(choice.refused[0], "step 10 (save 00000010) in the memory of c: shards 0, 1");
   for (int node = 0; node < 3; ++node) EXPECT_EQ(after.wrong_on(node, choice.whole[0]), "");
 }
 
@@ -94,12 +94,12 @@ TEST(MemoryRestore, ADamagedShardIsReplacedByItsCopyAndIsRefusedWhereBothAreDama
   ASSERT_EQ(nodes.whole_steps(), Steps{10});
   testing::internal::CaptureStderr();
   for (int node = 0; node < 3; ++node) EXPECT_EQ(nodes.wrong_on(node, nodes.choice().whole[0]), "");
-  EXPECT_TRUE(mentions(testing::internal::GetCapturedStderr(), "checksum differs"));
+  EXPECT_MENTIONS(testing::internal::GetCapturedStderr(), "checksum differs");
   flip_bit(nodes.shard(1, 10, 1), last);  // and the copy
   testing::internal::CaptureStderr();
   for (int node = 0; node < 3; ++node) {
     const std::string wrong = nodes.wrong_on(node, nodes.choice().whole[0]);
-    EXPECT_TRUE(mentions(wrong, "shard 1 of step 10 is sound in no node's memory")) << wrong;
+    EXPECT_MENTIONS(wrong, "shard 1 of step 10 is sound in no node's memory");
   }
   (void)testing::internal::GetCapturedStderr();
 }

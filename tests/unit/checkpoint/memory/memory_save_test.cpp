@@ -7,6 +7,7 @@
 
 #include "checkpoint/folder/contents.h"
 #include "support/faulty_disk.h"
+#include "support/matches.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/memory/memory_nodes.h"
 
@@ -45,7 +46,7 @@ TEST(MemorySave, APartnerThatIsGoneFailsTheSaveAndLeavesTheOneBefore) {
   nodes.silence(1);
   const Hosts errors = nodes.save(20, {nodes.step(0, 10).filename().string()});
   ASSERT_EQ(errors.size(), 1U);
-  EXPECT_TRUE(mentions(errors[0], "no copy of rank 1's shard (b): cannot connect")) << errors[0];
+  EXPECT_MENTIONS(errors[0], "no copy of rank 1's shard (b): cannot connect");
   // Not finished on c; but b's shard is still there, and a's copy is on b: nothing is lost while b lives.
   EXPECT_EQ(nodes.whole_steps(), (Steps{20, 10}));
   EXPECT_FALSE(std::filesystem::exists(nodes.step(2, 20) / kNodeFile));
@@ -65,8 +66,8 @@ TEST(MemorySave, AShardThatChangesOnItsWayIsNotKept) {
   const auto fetched = [&](std::uint32_t crc) {
     return error_of([&] { fetch_shard(nodes.step(1, 10), nodes.card_of(0), kSecret, wanted, crc, {}); });
   };
-  EXPECT_TRUE(mentions(fetched(told), "checksum differs"));
-  EXPECT_TRUE(mentions(fetched(told + 1), "expected rank 0 of 2, save 00000010, with the checksums that"));
+  EXPECT_MENTIONS(fetched(told), "checksum differs");
+  EXPECT_MENTIONS(fetched(told + 1), "expected rank 0 of 2, save 00000010, with the checksums that");
   EXPECT_FALSE(std::filesystem::exists(copy));
   EXPECT_FALSE(std::filesystem::exists(copy.string() + ".part"));
 }
@@ -85,16 +86,16 @@ TEST(MemorySave, StrangersGetNothing) {
   const WantedShard wanted{.step = 10, .save_id = TinyRun::save_id(10), .rank = 0, .ranks = 2};
   Secret other = kSecret;
   other[15] = 'x';
-  EXPECT_TRUE(mentions(fetched(other, wanted), "does not know the secret of this run"));
+  EXPECT_MENTIONS(fetched(other, wanted), "does not know the secret of this run");
   WantedShard strange = wanted;
   strange.save_id = "../../..";
-  EXPECT_TRUE(mentions(fetched(kSecret, strange), "makes no sense"));
+  EXPECT_MENTIONS(fetched(kSecret, strange), "makes no sense");
   strange = wanted;
   strange.rank = 7;
-  EXPECT_TRUE(mentions(fetched(kSecret, strange), "makes no sense"));
+  EXPECT_MENTIONS(fetched(kSecret, strange), "makes no sense");
   strange = wanted;
   strange.step = 11;
-  EXPECT_TRUE(mentions(fetched(kSecret, strange), "there is no '"));
+  EXPECT_MENTIONS(fetched(kSecret, strange), "there is no '");
 }
 
 TEST(MemorySave, AFullMemoryFailsTheSaveAndLeavesTheOneBefore) {
@@ -106,7 +107,7 @@ TEST(MemorySave, AFullMemoryFailsTheSaveAndLeavesTheOneBefore) {
     const fs::DiskInUse in_use(full);
     const Hosts errors = nodes.save(20);
     ASSERT_FALSE(errors.empty());
-    EXPECT_TRUE(mentions(errors[0], "No space left on device")) << errors[0];
+    EXPECT_MENTIONS(errors[0], "No space left on device");
     EXPECT_EQ(nodes.whole_steps(), Steps{10}) << part;
     for (int node = 0; node < 2; ++node) std::filesystem::remove_all(nodes.step(node, 20));
   }

@@ -12,7 +12,6 @@ namespace echelon::checkpoint {
 namespace {
 
 using namespace test;  // NOLINT
-using echelon::test::TempDir;
 
 const BaseNote kNote{.folder = "/bases/llama",
                      .save_id = "0a1b2c3d",
@@ -41,20 +40,20 @@ TEST(BaseNote, RefusesWhatNoRunWrites) {
     return refusal(root.dump());
   };
   EXPECT_NE(refusal("[]"), "accepted");
-  EXPECT_TRUE(mentions(changed("folder", "bases/llama"), "'folder' must be an absolute path"));
-  EXPECT_TRUE(mentions(changed("folder", 3), "folder"));
-  EXPECT_TRUE(mentions(changed("save_id", "../.."), "eight lower-case hex digits"));
-  EXPECT_TRUE(mentions(changed("tensors", 3), "must be a list"));
+  EXPECT_MENTIONS(changed("folder", "bases/llama"), "'folder' must be an absolute path");
+  EXPECT_MENTIONS(changed("folder", 3), "folder");
+  EXPECT_MENTIONS(changed("save_id", "../.."), "eight lower-case hex digits");
+  EXPECT_MENTIONS(changed("tensors", 3), "must be a list");
   const auto tensor = [&](const char* key, const Json& value) {
     Json one = Json::parse(kNote.text())["tensors"][0];
     one[key] = value;
     return changed("tensors", Json::array({one}));
   };
   EXPECT_EQ(tensor("name", "model/c"), "accepted");
-  EXPECT_TRUE(mentions(tensor("dtype", "int64"), "must be fp32 or bf16"));
-  EXPECT_TRUE(mentions(tensor("name", "../a"), "a tensor name"));
-  EXPECT_TRUE(mentions(tensor("shape", {-1}), "dimension"));
-  EXPECT_TRUE(mentions(tensor("crc64nvme", "12"), "crc64nvme"));
+  EXPECT_MENTIONS(tensor("dtype", "int64"), "must be fp32 or bf16");
+  EXPECT_MENTIONS(tensor("name", "../a"), "a tensor name");
+  EXPECT_MENTIONS(tensor("shape", {-1}), "dimension");
+  EXPECT_MENTIONS(tensor("crc64nvme", "12"), "crc64nvme");
 }
 
 TEST(BaseNote, ListsNothingThatTheCheckpointHolds) {

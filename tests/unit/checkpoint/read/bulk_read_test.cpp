@@ -8,7 +8,6 @@ namespace echelon::checkpoint {
 namespace {
 
 using namespace test;  // NOLINT
-using echelon::test::TempDir;
 
 /// Some elements of one tensor, and where they are to go.
 struct Wanted {

@@ -12,7 +12,6 @@ namespace echelon::checkpoint {
 namespace {
 
 using namespace test;  // NOLINT
-using echelon::test::TempDir;
 
 constexpr const char* kShard0 = "shard-00000-of-00002.h5";
 constexpr const char* kShard1 = "shard-00001-of-00002.h5";
@@ -64,8 +63,7 @@ TEST(Damage, EveryFlippedByteOfManifestIsRefused) {
   const auto bytes = std::filesystem::file_size(folder / "MANIFEST.json");
   for (std::uint64_t byte = 0; byte < bytes; ++byte) {
     flip_bit(folder / "MANIFEST.json", byte, static_cast<int>(byte % 8));
-    EXPECT_TRUE(mentions(error_of([&] { (void)load_manifest(folder); }), "MANIFEST.json' is damaged"))
-        << byte;
+    EXPECT_MENTIONS(error_of([&] { (void)load_manifest(folder); }), "MANIFEST.json' is damaged") << byte;
     flip_bit(folder / "MANIFEST.json", byte, static_cast<int>(byte % 8));
   }
 }
@@ -77,7 +75,7 @@ TEST(Damage, AFlippedByteOfAnIndexIsRefusedBeforeTensorsAreRead) {
   ASSERT_EQ(index_of(folder, 1).index_bytes, kMinIndexBytes);
   for (std::uint64_t byte = 0; byte < kMinIndexBytes; byte += byte < 300 ? 1 : 17) {  // 300: header and entry
     flip_bit(shard, byte, static_cast<int>(byte % 8));
-    EXPECT_TRUE(mentions(error_of([&] { Reader{folder}; }), kShard1)) << byte;
+    EXPECT_MENTIONS(error_of([&] { Reader{folder}; }), kShard1) << byte;
     flip_bit(shard, byte, static_cast<int>(byte % 8));
   }
 }
@@ -107,9 +105,7 @@ TEST(Damage, AFlippedTensorBitIsRefusedWithRankTensorAndBytes) {
     for (const std::uint64_t at : {std::uint64_t{0}, entry.bytes / 2, entry.bytes - 1}) {
       flip_bit(folder / kShard1, entry.file_offset + at, 5);
       const std::string error = read_error(folder);
-      EXPECT_TRUE(mentions(error, "rank 1") && mentions(error, kShard1) &&
-                  mentions(error, "'" + entry.tensor.name + "'") && mentions(error, "checksum differs"))
-          << error;
+      EXPECT_MENTIONS(error, "rank 1", kShard1, "'" + entry.tensor.name + "'", "checksum differs");
       const auto found = damages(folder);
       ASSERT_EQ(found.size(), 1U);
       EXPECT_EQ(found[0].tensor, entry.tensor.name);
@@ -132,9 +128,9 @@ TEST(Damage, OtherBlocksOfADamagedTensorStayReadable) {
   const Reader reader(folder);
   std::vector<std::byte> part(400);
   EXPECT_EQ(error_of([&] { reader.read("model/big", 0, 100, part); }), "");
-  EXPECT_TRUE(
-      mentions(error_of([&] { reader.read("model/big", kBlockBytes / 4 + 50, kBlockBytes / 4 + 150, part); }),
-               "checksum differs"));
+  EXPECT_MENTIONS(
+      error_of([&] { reader.read("model/big", kBlockBytes / 4 + 50, kBlockBytes / 4 + 150, part); }),
+      "checksum differs");
   EXPECT_EQ(error_of([&] { reader.read("model/big", kBlockBytes / 2, kBlockBytes / 2 + 100, part); }), "");
 }
 
@@ -148,29 +144,22 @@ TEST(Damage, DifferentMishapsHaveDifferentMessages) {
     EXPECT_FALSE(damages(folder, VerifyDepth::kQuick).empty());
     return read_error(folder);
   };
-  EXPECT_TRUE(
-      mentions(tell([](const Path& f) { std::filesystem::resize_file(f / kShard1, 9000); }), "cut short"));
-  EXPECT_TRUE(
-      mentions(tell([](const Path& f) { std::filesystem::resize_file(f / kShard1, 0); }), "cut short"));
-  EXPECT_TRUE(mentions(tell([](const Path& f) {
-                         std::filesystem::resize_file(f / kShard1,
-                                                      std::filesystem::file_size(f / kShard1) + 1);
-                       }),
-                       "extended"));
-  EXPECT_TRUE(
-      mentions(tell([](const Path& f) { std::filesystem::remove(f / kShard1); }), "(rank 1) is missing"));
-  EXPECT_TRUE(
-      mentions(tell([](const Path& f) { std::filesystem::remove(f / "recipe.yaml"); }), "recipe.yaml"));
-  EXPECT_TRUE(mentions(tell([](const Path& f) { flip_bit(f / "recipe.yaml", 3); }), "attachment"));
-  EXPECT_TRUE(
-      mentions(tell([](const Path& f) { std::filesystem::remove(f / "MANIFEST.json"); }), "MANIFEST.json"));
-  EXPECT_TRUE(
-      mentions(tell([](const Path& f) { std::filesystem::remove(f / "COMMIT"); }), "never committed"));
-  EXPECT_TRUE(mentions(tell([&](const Path& f) {
-                         std::filesystem::copy_file(other / kShard1, f / kShard1,
-                                                    std::filesystem::copy_options::overwrite_existing);
-                       }),
-                       "belongs to save 0badcafe"));
+  EXPECT_MENTIONS(tell([](const Path& f) { std::filesystem::resize_file(f / kShard1, 9000); }), "cut short");
+  EXPECT_MENTIONS(tell([](const Path& f) { std::filesystem::resize_file(f / kShard1, 0); }), "cut short");
+  EXPECT_MENTIONS(tell([](const Path& f) {
+                    std::filesystem::resize_file(f / kShard1, std::filesystem::file_size(f / kShard1) + 1);
+                  }),
+                  "extended");
+  EXPECT_MENTIONS(tell([](const Path& f) { std::filesystem::remove(f / kShard1); }), "(rank 1) is missing");
+  EXPECT_MENTIONS(tell([](const Path& f) { std::filesystem::remove(f / "recipe.yaml"); }), "recipe.yaml");
+  EXPECT_MENTIONS(tell([](const Path& f) { flip_bit(f / "recipe.yaml", 3); }), "attachment");
+  EXPECT_MENTIONS(tell([](const Path& f) { std::filesystem::remove(f / "MANIFEST.json"); }), "MANIFEST.json");
+  EXPECT_MENTIONS(tell([](const Path& f) { std::filesystem::remove(f / "COMMIT"); }), "never committed");
+  EXPECT_MENTIONS(tell([&](const Path& f) {
+                    std::filesystem::copy_file(other / kShard1, f / kShard1,
+                                               std::filesystem::copy_options::overwrite_existing);
+                  }),
+                  "belongs to save 0badcafe");
 }
 
 TEST(Damage, SwappedShardsOfEqualSizeAreRefused) {
@@ -180,7 +169,7 @@ TEST(Damage, SwappedShardsOfEqualSizeAreRefused) {
   std::filesystem::rename(folder / kShard0, folder / "x");
   std::filesystem::rename(folder / kShard1, folder / kShard0);
   std::filesystem::rename(folder / "x", folder / kShard1);
-  EXPECT_TRUE(mentions(read_error(folder), "files were swapped"));
+  EXPECT_MENTIONS(read_error(folder), "files were swapped");
 }
 
 TEST(Damage, ACommitOfAnotherSaveIsRefused) {
@@ -188,10 +177,10 @@ TEST(Damage, ACommitOfAnotherSaveIsRefused) {
   const Path a = save(dir.path(), {.step = 1, .save_id = "00000001"});
   const Path b = save(dir.path(), {.step = 2, .save_id = "00000002"});
   std::filesystem::copy_file(a / "COMMIT", b / "COMMIT", std::filesystem::copy_options::overwrite_existing);
-  EXPECT_TRUE(mentions(read_error(b), "MANIFEST.json' is damaged"));
+  EXPECT_MENTIONS(read_error(b), "MANIFEST.json' is damaged");
   std::filesystem::copy_file(a / "MANIFEST.json", b / "MANIFEST.json",
                              std::filesystem::copy_options::overwrite_existing);
-  EXPECT_TRUE(mentions(read_error(b), "renamed or swapped"));
+  EXPECT_MENTIONS(read_error(b), "renamed or swapped");
 }
 
 TEST(Damage, ARunFallsBackToTheCommitBeforeADamagedOne) {
@@ -202,13 +191,13 @@ TEST(Damage, ARunFallsBackToTheCommitBeforeADamagedOne) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(Reader(dir.path()).step(), 1);
   const std::string warning = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(mentions(warning, "DAMAGED") && mentions(warning, newest.string())) << warning;
+  EXPECT_MENTIONS(warning, "DAMAGED", newest.string());
   const auto found = list(dir.path() / "checkpoints");
   ASSERT_EQ(found.size(), 2U);
   EXPECT_FALSE(found[1].committed);
-  EXPECT_TRUE(mentions(found[1].problem, "is damaged"));
+  EXPECT_MENTIONS(found[1].problem, "is damaged");
   EXPECT_EQ(newest_commit(dir.path()), newest);
-  EXPECT_TRUE(mentions(read_error(newest), "is damaged"));  // named directly: no way around
+  EXPECT_MENTIONS(read_error(newest), "is damaged");  // named directly: no way around
 }
 
 TEST(Damage, ARunWithOnlyDamagedCommitsIsAnErrorNotAFreshStart) {
@@ -216,7 +205,7 @@ TEST(Damage, ARunWithOnlyDamagedCommitsIsAnErrorNotAFreshStart) {
   const Path folder = save(dir.path() / "checkpoints");
   flip_bit(folder / "COMMIT", 20);
   testing::internal::CaptureStderr();
-  EXPECT_TRUE(mentions(error_of([&] { Reader{dir.path()}; }), "no whole checkpoint"));
+  EXPECT_MENTIONS(error_of([&] { Reader{dir.path()}; }), "no whole checkpoint");
   (void)testing::internal::GetCapturedStderr();
 }
 
@@ -229,12 +218,12 @@ TEST(Damage, ANewerFormatIsRefusedWithItsVersion) {
     const TempDir copy;
     std::filesystem::copy(folder, copy.path() / "c");
     spill(copy.path() / "c" / "COMMIT", text);
-    EXPECT_TRUE(mentions(read_error(copy.path() / "c"), "format 7.1")) << read_error(copy.path() / "c");
+    EXPECT_MENTIONS(read_error(copy.path() / "c"), "format 7.1");
   }
   std::string shard = slurp(folder / kShard0);
   shard[8] = 9;
   spill(folder / kShard0, shard);
-  EXPECT_TRUE(mentions(read_error(folder), "format 9.1"));
+  EXPECT_MENTIONS(read_error(folder), "format 9.1");
 }
 
 TEST(Hostile, LinksPipesAndFoldersAreNotOpened) {
@@ -249,9 +238,9 @@ TEST(Hostile, LinksPipesAndFoldersAreNotOpened) {
   const auto pipe = [](const Path& at, const Path&) { ASSERT_EQ(::mkfifo(at.c_str(), 0600), 0); };
   const auto folder = [](const Path& at, const Path&) { std::filesystem::create_directory(at); };
   for (const char* file : {kShard0, "MANIFEST.json", "COMMIT", "recipe.yaml"}) {
-    EXPECT_TRUE(mentions(tell(file, link), "symbolic link")) << file;
-    EXPECT_TRUE(mentions(tell(file, pipe), "not a regular file")) << file;
-    EXPECT_TRUE(mentions(tell(file, folder), "not a regular file")) << file;
+    EXPECT_MENTIONS(tell(file, link), "symbolic link") << file;
+    EXPECT_MENTIONS(tell(file, pipe), "not a regular file") << file;
+    EXPECT_MENTIONS(tell(file, folder), "not a regular file") << file;
   }
 }
 

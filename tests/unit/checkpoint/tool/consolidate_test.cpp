@@ -23,7 +23,6 @@ namespace echelon::checkpoint {
 namespace {
 
 using namespace test;  // NOLINT
-using echelon::test::TempDir;
 
 /// 20 windows: long enough to be interrupted.
 Example large_example() {
@@ -216,7 +215,7 @@ TEST(Consolidate, SaysWhenTheOutputDoesNotFitOnTheDisk) {
       "ulimit -f 1000; exec '", echelon::test::program("echelon-ckpt"), "' consolidate '", folder.string(),
       "' --to hdf5 --output '", (dir.path() / "o").string(), "' 2>'", (scratch.path() / "err").string(), "'");
   EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 5);
-  EXPECT_TRUE(mentions(slurp(scratch.path() / "err"), "ulimit -f"));
+  EXPECT_MENTIONS(slurp(scratch.path() / "err"), "ulimit -f");
   EXPECT_EQ(names_in(dir.path()), std::vector<std::string>{"c"});
 }
 
@@ -335,7 +334,7 @@ TEST(ByteSize, KnowsDecimalAndBinaryUnits) {
   EXPECT_EQ(tool::parse_byte_size("17", "--x"), 17U);
   EXPECT_EQ(tool::parse_byte_size("2TB", "--x"), 2'000'000'000'000U);
   for (const char* wrong : {"", "GB", "0", "-1", "1.5GB", "5 GB", "5XB", "5GiBs", "99999999999999TB"})
-    EXPECT_TRUE(mentions(error_of([&] { (void)tool::parse_byte_size(wrong, "--x"); }), "--x")) << wrong;
+    EXPECT_MENTIONS(error_of([&] { (void)tool::parse_byte_size(wrong, "--x"); }), "--x") << wrong;
 }
 
 TEST(DirectFile, WritesThroughTheCacheWhereItMust) {
@@ -361,7 +360,7 @@ TEST(DirectFile, ShowsAFullDiskBeforeTheFirstByte) {
   } disk;
   const TempDir dir;
   const fs::DiskInUse in_use(disk);
-  EXPECT_TRUE(mentions(error_of([&] { tool::DirectFile(dir.path() / "f", 5000); }), "No space left"));
+  EXPECT_MENTIONS(error_of([&] { tool::DirectFile(dir.path() / "f", 5000); }), "No space left");
 }
 
 TEST(Journal, ForgetsWhatBelongsToAnotherConversion) {

@@ -1,7 +1,6 @@
 // echelon-ckpt diff.
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -82,7 +81,7 @@ TEST(Diff, NamesEveryKindOfDifference) {
   for (const char* part : {"gone: only in A", "new: only in B", "shape: shape [4] in A, [2, 2] in B",
                            "type: type fp32 in A, int32 in B",
                            "value: 1 of 4 elements differ, max abs 0.5, max ulp 2097152", "5 differ"})
-    EXPECT_TRUE(mentions(text, part)) << part << '\n' << text;
+    EXPECT_MENTIONS(text, part) << part << '\n' << text;
 }
 
 TEST(Diff, ReadsNoTensorUnlessAsked) {

@@ -30,7 +30,7 @@ TEST(Export, HoldsTheModelAndItsCompanionsOnly) {
   const TempDir dir;
   const Outcome outcome = export_to(save(dir.path() / "c", llama(false)), dir.path() / "o");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_TRUE(mentions(outcome.out, "no tokenizer"));
+  EXPECT_MENTIONS(outcome.out, "no tokenizer");
   EXPECT_EQ(names_in(dir.path() / "o"),
             (std::vector<std::string>{"config.json", "generation_config.json", "model.safetensors"}));
   const json header = header_of(dir.path() / "o" / "model.safetensors");

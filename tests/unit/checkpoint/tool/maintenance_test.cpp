@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "checkpoint/folder/lease.h"
 #include "checkpoint/folder/run_folder.h"
+#include "support/matches.h"
 #include "unit/checkpoint/tool/run_tool.h"
 
 namespace echelon::checkpoint {
@@ -40,17 +41,16 @@ TEST(PruneCommand, TellsWhatItWouldDoAndDoesItWithYes) {
   const Path run = make_run(dir, 5);
   const Outcome dry = tool({"prune", run, "--keep-last", "2", "--keep-every", "2"});
   EXPECT_EQ(dry.code, 0);
-  EXPECT_TRUE(mentions(dry.out, "step-000000003.0000000a: older than the last 2")) << dry.out;
-  EXPECT_TRUE(mentions(dry.out, "step-000000002.0000000a: kept every 2 steps")) << dry.out;
-  EXPECT_TRUE(mentions(dry.out, "step-000000001.0000000b: its save did not finish")) << dry.out;
-  EXPECT_TRUE(mentions(dry.out, "would remove 3")) << dry.out;
+  EXPECT_MENTIONS(dry.out, "step-000000003.0000000a: older than the last 2",
+                  "step-000000002.0000000a: kept every 2 steps",
+                  "step-000000001.0000000b: its save did not finish", "would remove 3");
   EXPECT_EQ(tool({"prune", run, "--dry-run", "--keep-last", "2", "--keep-every", "2"}).out, dry.out);
   EXPECT_EQ(steps_of(run).size(), 6U);
   const Outcome done = tool({"prune", run / "checkpoints", "--keep-last", "2", "--keep-every", "2", "--yes"});
   EXPECT_EQ(done.code, 0);
-  EXPECT_TRUE(mentions(done.out, "removed 3 of 3")) << done.out;
+  EXPECT_MENTIONS(done.out, "removed 3 of 3");
   EXPECT_EQ(steps_of(run), (Steps{2, 4, 5}));
-  EXPECT_TRUE(mentions(tool({"prune", run}).out, "nothing to remove"));
+  EXPECT_MENTIONS(tool({"prune", run}).out, "nothing to remove");
 }
 
 TEST(PruneCommand, KeepsTheBestStepAndNamedOnes) {
@@ -66,8 +66,7 @@ TEST(PruneCommand, SaysThatTheBestStepIsNotThere) {
   const Path run = make_run(dir, 3, R"({"best":{"step":9,"validation_loss":1.5}})");
   const Outcome done = tool({"prune", run, "--keep-last", "1", "--yes"});
   EXPECT_EQ(done.code, 0);
-  EXPECT_TRUE(mentions(done.err, "step 9 had the best validation loss, but its checkpoint is missing"))
-      << done.err;
+  EXPECT_MENTIONS(done.err, "step 9 had the best validation loss, but its checkpoint is missing");
 }
 
 TEST(PruneCommand, LeavesWhatIsReadAndSaysWho) {
@@ -78,7 +77,7 @@ TEST(PruneCommand, LeavesWhatIsReadAndSaysWho) {
   EXPECT_TRUE(plan["done"]);
   ASSERT_EQ(plan["entries"].size(), 5U);
   EXPECT_FALSE(plan["entries"][0]["goes"]);
-  EXPECT_TRUE(mentions(plan["entries"][0]["why"], str("read by process ", ::getpid())));
+  EXPECT_MENTIONS(plan["entries"][0]["why"], str("read by process ", ::getpid()));
   EXPECT_EQ(steps_of(run), (Steps{1, 3, 4}));
 }
 
@@ -88,11 +87,11 @@ TEST(PruneCommand, ReadsWhatCounts) {
   const Path newest = run / "checkpoints" / "step-000000004.0000000a" / "shard-00000-of-00001.h5";
   flip_bit(newest, std::filesystem::file_size(newest) - 1);
   const Outcome quick = tool({"prune", run, "--keep-last", "2", "--quick"});
-  EXPECT_TRUE(mentions(quick.out, "step-000000002.0000000a: older than the last 2")) << quick.out;
+  EXPECT_MENTIONS(quick.out, "step-000000002.0000000a: older than the last 2");
   const Outcome done = tool({"prune", run, "--keep-last", "2", "--yes"});
   EXPECT_EQ(done.code, 0);
-  EXPECT_TRUE(mentions(done.err, "step-000000004.0000000a' does not count")) << done.err;
-  EXPECT_TRUE(mentions(done.out, "step-000000004.0000000a: damaged, but newer")) << done.out;
+  EXPECT_MENTIONS(done.err, "step-000000004.0000000a' does not count");
+  EXPECT_MENTIONS(done.out, "step-000000004.0000000a: damaged, but newer");
   EXPECT_EQ(steps_of(run), (Steps{2, 3, 4}));
 }
 
@@ -114,12 +113,12 @@ TEST(GcCommand, RemovesLeftoversAndNothingElse) {
   spill(trash / "shard-00000-of-00001.h5", std::string(5000, 'x'));
   const Outcome dry = tool({"gc", run});
   EXPECT_EQ(dry.code, 0);
-  EXPECT_TRUE(mentions(dry.out, "would remove 2, 4.9 KiB")) << dry.out;
+  EXPECT_MENTIONS(dry.out, "would remove 2, 4.9 KiB");
   EXPECT_TRUE(std::filesystem::exists(trash));
   const json done = json::parse(tool({"gc", run, "--yes", "--json"}).out);
   EXPECT_EQ(done["entries"].size(), 2U);
   EXPECT_EQ(names_in(run / "checkpoints").size(), 2U);
-  EXPECT_TRUE(mentions(tool({"gc", run, "--yes"}).out, "nothing to remove"));
+  EXPECT_MENTIONS(tool({"gc", run, "--yes"}).out, "nothing to remove");
 }
 
 std::map<std::string, std::string> sums(const Reader& reader) {

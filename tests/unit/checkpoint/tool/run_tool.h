@@ -17,8 +17,6 @@
 /// echelon-ckpt, run as a user runs it.
 namespace echelon::checkpoint::test {
 
-using echelon::test::TempDir;
-
 struct Outcome {
   int code = -1;  ///< exit code, or 128 + signal
   std::string out;
@@ -62,7 +60,7 @@ inline Outcome tool(std::vector<std::string> arguments) {
 
 inline void expect_one_line(const Outcome& outcome, int code, const std::string& part) {
   EXPECT_EQ(outcome.code, code) << outcome.err;
-  EXPECT_TRUE(mentions(outcome.err, part)) << outcome.err;
+  EXPECT_MENTIONS(outcome.err, part);
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
 }
 

@@ -45,7 +45,7 @@ TEST(Salvage, FindsAllOfASaveThatOnlyLacksItsCommit) {
   const Path output = dir.path() / "out.h5";
   const Outcome outcome = tool({"salvage", folder, "--output", output});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_TRUE(mentions(outcome.out, "never committed")) << outcome.out;
+  EXPECT_MENTIONS(outcome.out, "never committed");
   std::set<std::string> stored = all_names();
   stored.erase("model/nothing");  // no rank stores a tensor without elements
   const json written = json::parse(slurp(output.string() + ".json"));
@@ -56,7 +56,7 @@ TEST(Salvage, FindsAllOfASaveThatOnlyLacksItsCommit) {
   for (const TensorInfo& tensor : example_tensors()) {
     const auto content = content_of(tensor);
     if (content.size() < 100) continue;
-    EXPECT_TRUE(mentions(bytes, {reinterpret_cast<const char*>(content.data()), content.size()}))
+    EXPECT_MENTIONS(bytes, std::string(reinterpret_cast<const char*>(content.data()), content.size()))
         << tensor.name;
   }
 }
@@ -69,7 +69,7 @@ TEST(Salvage, LosesOnlyTheTensorThatIsDamaged) {
   const json found = report(folder, 5);
   EXPECT_EQ(found["problem"], "");
   EXPECT_EQ(names_of(found["lost"]), std::set<std::string>{"rng/state"});
-  EXPECT_TRUE(mentions(found["lost"][0]["problem"], "rank 1"));
+  EXPECT_MENTIONS(found["lost"][0]["problem"], "rank 1");
   std::set<std::string> rest = all_names();
   rest.erase("rng/state");
   EXPECT_EQ(names_of(found["intact"]), rest);
@@ -87,10 +87,10 @@ TEST(Salvage, KeepsTheTensorsOfTheShardsThatAreLeft) {
   const json with_manifest = report(folder, 5);
   EXPECT_EQ(names_of(with_manifest["lost"]), gone);
   ASSERT_EQ(with_manifest["lost_shards"].size(), 1U);
-  EXPECT_TRUE(mentions(with_manifest["lost_shards"][0], "rank 1"));
+  EXPECT_MENTIONS(with_manifest["lost_shards"][0], "rank 1");
   flip_bit(folder / "MANIFEST.json", 40);
   const json without = report(folder, 5);
-  EXPECT_TRUE(mentions(without["problem"], "MANIFEST.json"));
+  EXPECT_MENTIONS(without["problem"], "MANIFEST.json");
   EXPECT_TRUE(without["lost"].empty());  // nobody can name them any more
   for (const std::string& name : gone) EXPECT_EQ(names_of(without["intact"]).count(name), 0U);
 }

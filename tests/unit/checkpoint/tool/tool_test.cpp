@@ -3,9 +3,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/str.h"
-#include "checkpoint/format/shard_index.h"
-#include "support/places.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"
 #include "unit/checkpoint/tool/run_tool.h"
@@ -14,16 +11,15 @@ namespace echelon::checkpoint {
 namespace {
 
 using namespace test;  // NOLINT
-using echelon::test::TempDir;
 using nlohmann::json;
 
 TEST(Tool, TellsItsVersionAndHelp) {
-  EXPECT_TRUE(mentions(tool({"--version"}).out, "checkpoint format 1.1"));
+  EXPECT_MENTIONS(tool({"--version"}).out, "checkpoint format 1.1");
   const Outcome help = tool({"--help"});
   EXPECT_EQ(help.code, 0);
   for (const char* part : {"ls", "inspect", "verify", "consolidate", "Exit codes"})
-    EXPECT_TRUE(mentions(help.out, part)) << part;
-  EXPECT_TRUE(mentions(tool({"consolidate", "--help"}).out, "--dtype"));
+    EXPECT_MENTIONS(help.out, part) << part;
+  EXPECT_MENTIONS(tool({"consolidate", "--help"}).out, "--dtype");
 }
 
 TEST(Tool, CallsAWrongCommandLineUsage) {
@@ -46,11 +42,10 @@ TEST(Tool, ListsEveryAttemptWithItsState) {
   EXPECT_EQ(rows[0]["state"], "committed");
   EXPECT_EQ(rows[0]["ranks"], 2);
   EXPECT_EQ(rows[1]["state"], "damaged");
-  EXPECT_TRUE(mentions(rows[1]["problem"], "MANIFEST.json"));
+  EXPECT_MENTIONS(rows[1]["problem"], "MANIFEST.json");
   EXPECT_EQ(rows[2]["state"], "uncommitted");
   const std::string table = tool({"ls", dir.path()}).out;
-  EXPECT_TRUE(mentions(table, "DAMAGED") && mentions(table, "uncommitted") &&
-              mentions(table, "step-000000001.00000001"));
+  EXPECT_MENTIONS(table, "DAMAGED", "uncommitted", "step-000000001.00000001");
 }
 
 TEST(Tool, ListsOneStepFolderItself) {
@@ -94,7 +89,7 @@ TEST(Tool, InspectsWithoutReadingTensors) {
   EXPECT_EQ(all["ranks"], 3);
   EXPECT_EQ(all["trainer_state"]["tokens"], 123456789);
   EXPECT_EQ(all["tensors"].size(), example_tensors().size());
-  EXPECT_TRUE(mentions(tool({"inspect", folder}).out, "model/model.norm.weight"));
+  EXPECT_MENTIONS(tool({"inspect", folder}).out, "model/model.norm.weight");
 }
 
 TEST(Tool, GivesATensorTheSameChecksumHoweverItWasCut) {
@@ -120,9 +115,7 @@ TEST(Tool, VerifyNamesRankTensorAndBytes) {
   EXPECT_EQ(tool({"verify", "--quick", folder}).code, 0);
   const Outcome text = tool({"verify", folder});
   expect_one_line(text, 5, "damaged in 1 place");
-  EXPECT_TRUE(mentions(text.out, "rank 1") && mentions(text.out, "'rng/state'") &&
-              mentions(text.out, "file bytes"))
-      << text.out;
+  EXPECT_MENTIONS(text.out, "rank 1", "'rng/state'", "file bytes");
   const json report = json::parse(tool({"verify", "--json", folder}).out);
   EXPECT_EQ(report["ok"], false);
   EXPECT_EQ(report["damages"][0]["rank"], 1);

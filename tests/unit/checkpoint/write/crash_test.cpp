@@ -16,12 +16,6 @@ namespace echelon::checkpoint {
 namespace {
 
 using namespace test;  // NOLINT
-using echelon::test::CrashModel;
-using echelon::test::DiskCall;
-using echelon::test::DiskTree;
-using echelon::test::MemoryDisk;
-using echelon::test::Operation;
-using echelon::test::RecordingDisk;
 
 using History = std::vector<Operation>;
 

@@ -16,7 +16,6 @@ namespace echelon::checkpoint {
 namespace {
 
 using namespace test;  // NOLINT
-using echelon::test::TempDir;
 
 std::vector<std::string> names_in(const Path& folder) {
   std::vector<std::string> names;
@@ -55,15 +54,14 @@ TEST(Commit, ProvesThatEveryElementIsStoredExactlyOnce) {
   EXPECT_EQ(commit_error({{0, 50}, {50, 100}}), "");
   EXPECT_EQ(commit_error({{50, 100}, {0, 50}}), "");
   EXPECT_EQ(commit_error({{0, 100}, {100, 100}}), "");
-  EXPECT_TRUE(mentions(commit_error({{0, 50}, {51, 100}}),
-                       "'model/w': elements 50 to 50 of 100 are stored by no rank"));
-  EXPECT_TRUE(mentions(commit_error({{0, 50}, {50, 99}}), "elements 99 to 99 of 100"));
-  EXPECT_TRUE(mentions(commit_error({{1, 50}, {50, 100}}), "elements 0 to 0 of 100"));
-  EXPECT_TRUE(mentions(commit_error({{0, 0}, {0, 0}}), "elements 0 to 99 of 100"));
-  EXPECT_TRUE(
-      mentions(commit_error({{0, 51}, {50, 100}}), "element 50 is stored twice, by rank 0 and by rank 1"));
-  EXPECT_TRUE(mentions(commit_error({{0, 100}, {20, 30}}), "element 20 is stored twice"));
-  EXPECT_TRUE(mentions(commit_error({{0, 100}, {0, 100}}), "element 0 is stored twice"));
+  EXPECT_MENTIONS(commit_error({{0, 50}, {51, 100}}),
+                  "'model/w': elements 50 to 50 of 100 are stored by no rank");
+  EXPECT_MENTIONS(commit_error({{0, 50}, {50, 99}}), "elements 99 to 99 of 100");
+  EXPECT_MENTIONS(commit_error({{1, 50}, {50, 100}}), "elements 0 to 0 of 100");
+  EXPECT_MENTIONS(commit_error({{0, 0}, {0, 0}}), "elements 0 to 99 of 100");
+  EXPECT_MENTIONS(commit_error({{0, 51}, {50, 100}}), "element 50 is stored twice, by rank 0 and by rank 1");
+  EXPECT_MENTIONS(commit_error({{0, 100}, {20, 30}}), "element 20 is stored twice");
+  EXPECT_MENTIONS(commit_error({{0, 100}, {0, 100}}), "element 0 is stored twice");
 }
 
 TEST(Commit, RefusesWhatDoesNotBelongTogether) {
@@ -78,32 +76,32 @@ TEST(Commit, RefusesWhatDoesNotBelongTogether) {
     return text;
   };
   using Info = CommitInfo;
-  EXPECT_TRUE(mentions(error([](Info& i) {
-                         i.tensors.push_back({"model/extra", DType::kF32, {2}});
-                       }),
-                       "model/extra"));
-  EXPECT_TRUE(mentions(error([](Info& i) { i.tensors.erase(i.tensors.begin()); }),
-                       "which the checkpoint does not have"));
-  EXPECT_TRUE(mentions(error([](Info& i) { i.tensors[2].dtype = DType::kI32; }),
-                       "as fp32 [33], expected int32 [33]"));
-  EXPECT_TRUE(mentions(error([](Info& i) { i.tensors.push_back(i.tensors[0]); }), "listed twice"));
-  EXPECT_TRUE(mentions(error([](Info& i) { i.trainer_state = "[]"; }), "JSON object"));
-  EXPECT_TRUE(mentions(error([](Info& i) { i.trainer_state = "{\"a\":1,\"a\":2}"; }), "twice"));
-  EXPECT_TRUE(mentions(error([](Info& i) { i.attachments["../x"] = ""; }), "attachment name"));
-  EXPECT_TRUE(mentions(error([](Info& i) { i.attachments["COMMIT"] = ""; }), "reserved"));
-  EXPECT_TRUE(mentions(error([](Info& i) { i.step = 3; }), "belongs in a folder"));
+  EXPECT_MENTIONS(error([](Info& i) {
+                    i.tensors.push_back({"model/extra", DType::kF32, {2}});
+                  }),
+                  "model/extra");
+  EXPECT_MENTIONS(error([](Info& i) { i.tensors.erase(i.tensors.begin()); }),
+                  "which the checkpoint does not have");
+  EXPECT_MENTIONS(error([](Info& i) { i.tensors[2].dtype = DType::kI32; }),
+                  "as fp32 [33], expected int32 [33]");
+  EXPECT_MENTIONS(error([](Info& i) { i.tensors.push_back(i.tensors[0]); }), "listed twice");
+  EXPECT_MENTIONS(error([](Info& i) { i.trainer_state = "[]"; }), "JSON object");
+  EXPECT_MENTIONS(error([](Info& i) { i.trainer_state = "{\"a\":1,\"a\":2}"; }), "twice");
+  EXPECT_MENTIONS(error([](Info& i) { i.attachments["../x"] = ""; }), "attachment name");
+  EXPECT_MENTIONS(error([](Info& i) { i.attachments["COMMIT"] = ""; }), "reserved");
+  EXPECT_MENTIONS(error([](Info& i) { i.step = 3; }), "belongs in a folder");
   EXPECT_NE(error([](Info& i) { i.ranks = 1; }), "");
   EXPECT_NE(error([](Info& i) { i.ranks = 3; }), "");
   const Path second = folder / shard_file_name(1, 2);
   const Path other = write_shards(dir.path(), {.step = 1200, .save_id = "deadbeef"});
   std::filesystem::rename(second, dir.path() / "kept");
   std::filesystem::copy_file(other / shard_file_name(1, 2), second);
-  EXPECT_TRUE(mentions(error([](Info&) {}), "a stale file"));
+  EXPECT_MENTIONS(error([](Info&) {}), "a stale file");
   std::filesystem::remove(second);
   std::filesystem::copy_file(folder / shard_file_name(0, 2), second);
-  EXPECT_TRUE(mentions(error([](Info&) {}), "files were swapped"));
+  EXPECT_MENTIONS(error([](Info&) {}), "files were swapped");
   std::filesystem::remove(second);
-  EXPECT_TRUE(mentions(error([](Info&) {}), "file system that all nodes share"));
+  EXPECT_MENTIONS(error([](Info&) {}), "file system that all nodes share");
 }
 
 TEST(Shard, RefusesSlicesThatAreNotWhatTheySay) {
@@ -115,12 +113,12 @@ TEST(Shard, RefusesSlicesThatAreNotWhatTheySay) {
     return text;
   };
   const TensorInfo w{"model/w", DType::kF32, {10}};
-  EXPECT_TRUE(mentions(error({{w, 0, 11, bytes}}), "has no elements 0 to 11"));
-  EXPECT_TRUE(mentions(error({{w, 2, 1, {}}}), "has no elements 2 to 1"));
-  EXPECT_TRUE(mentions(error({{w, 0, 9, bytes}}), "need 36 bytes, got 40"));
-  EXPECT_TRUE(mentions(error({{w, 0, 10, bytes}, {w, 0, 0, {}}}), "listed twice"));
-  EXPECT_TRUE(mentions(error({{w, 0, 10, bytes}, {{"model/w/x", DType::kF32, {10}}, 0, 10, bytes}}),
-                       "a tensor and a group"));
+  EXPECT_MENTIONS(error({{w, 0, 11, bytes}}), "has no elements 0 to 11");
+  EXPECT_MENTIONS(error({{w, 2, 1, {}}}), "has no elements 2 to 1");
+  EXPECT_MENTIONS(error({{w, 0, 9, bytes}}), "need 36 bytes, got 40");
+  EXPECT_MENTIONS(error({{w, 0, 10, bytes}, {w, 0, 0, {}}}), "listed twice");
+  EXPECT_MENTIONS(error({{w, 0, 10, bytes}, {{"model/w/x", DType::kF32, {10}}, 0, 10, bytes}}),
+                  "a tensor and a group");
   EXPECT_NE(error({{{"model/../w", DType::kF32, {10}}, 0, 10, bytes}}), "");
   EXPECT_NE(error({{{"", DType::kF32, {10}}, 0, 10, bytes}}), "");
   EXPECT_NE(error({{{std::string(300, 'x'), DType::kF32, {10}}, 0, 10, bytes}}), "");
@@ -132,22 +130,20 @@ TEST(Shard, RefusesSlicesThatAreNotWhatTheySay) {
 TEST(Shard, NeverOverwritesAFile) {
   const TempDir dir;
   spill(dir.path() / "shard-00000-of-00001.h5", "precious");
-  EXPECT_TRUE(mentions(error_of([&] { write_shard(dir.path(), 0, 1, "a1b2c3d4", {}); }), "File exists"));
+  EXPECT_MENTIONS(error_of([&] { write_shard(dir.path(), 0, 1, "a1b2c3d4", {}); }), "File exists");
   EXPECT_EQ(slurp(dir.path() / "shard-00000-of-00001.h5"), "precious");
 }
 
 TEST(Shard, AMissingFolderIsNamed) {
   const TempDir dir;
   const std::string error = error_of([&] { write_shard(dir.path() / "absent", 0, 1, "a1b2c3d4", {}); });
-  EXPECT_TRUE(mentions(error, "rank 0") && mentions(error, "absent") &&
-              mentions(error, "No such file or directory"))
-      << error;
+  EXPECT_MENTIONS(error, "rank 0", "absent", "No such file or directory");
 }
 
 TEST(Shard, AFolderThatCannotBeWrittenIsNamed) {
   if (::geteuid() == 0) {
     const std::string error = error_of([&] { write_shard("/proc/self", 0, 1, "a1b2c3d4", {}); });
-    EXPECT_TRUE(mentions(error, "/proc/self")) << error;
+    EXPECT_MENTIONS(error, "/proc/self");
     return;
   }
   const TempDir dir;
@@ -155,7 +151,7 @@ TEST(Shard, AFolderThatCannotBeWrittenIsNamed) {
                                std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
   const std::string error = error_of([&] { write_shard(dir.path(), 0, 1, "a1b2c3d4", {}); });
   std::filesystem::permissions(dir.path(), std::filesystem::perms::owner_all);
-  EXPECT_TRUE(mentions(error, "Permission denied")) << error;
+  EXPECT_MENTIONS(error, "Permission denied");
 }
 
 TEST(Shard, AFileSizeLimitIsAnErrorNotASignal) {
@@ -166,7 +162,7 @@ TEST(Shard, AFileSizeLimitIsAnErrorNotASignal) {
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
   const std::string error = error_of([&] { write_shards(dir.path(), {}); });
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old), 0);
-  EXPECT_TRUE(mentions(error, "ulimit -f")) << error;
+  EXPECT_MENTIONS(error, "ulimit -f");
   EXPECT_TRUE(names_in(dir.path() / "step-000001200.a1b2c3d4").empty());
 }
 
@@ -177,7 +173,7 @@ TEST(Shard, AFullDiskIsReportedAndLeavesNothing) {
   const std::string error = error_of([&] { write_shards(dir.path(), {}); });
   const bool empty = names_in(dir.path() / "step-000001200.a1b2c3d4").empty();
   ASSERT_EQ(::umount(dir.path().c_str()), 0);
-  EXPECT_TRUE(mentions(error, "No space left on device") && mentions(error, "cannot reserve")) << error;
+  EXPECT_MENTIONS(error, "No space left on device", "cannot reserve");
   EXPECT_TRUE(empty);
 }
 
@@ -192,7 +188,7 @@ TEST(Commit, AFullDiskAtTheEndLeavesNoCommit) {
   const bool committed = std::filesystem::exists(folder / "COMMIT");
   const auto found = list(dir.path());
   ASSERT_EQ(::umount(dir.path().c_str()), 0);
-  EXPECT_TRUE(mentions(error, "No space left on device")) << error;
+  EXPECT_MENTIONS(error, "No space left on device");
   EXPECT_FALSE(committed);
   ASSERT_EQ(found.size(), 1U);
   EXPECT_FALSE(found[0].committed);
