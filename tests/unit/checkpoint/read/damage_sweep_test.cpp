@@ -1,5 +1,5 @@
-// A bit of every byte of a small checkpoint flipped (in the long form every bit), every file cut at every
-// length: nothing goes unnoticed, and what is said points at the place.
+// A bit of every byte of a small checkpoint flipped, every file cut at one length of three (in the long form
+// every bit, every length): nothing goes unnoticed, and what is said points at the place.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 
 #include "checkpoint/folder/contents.h"
 #include "support/long_form.h"
+#include "support/matches.h"
 #include "support/memory_disk.h"
 #include "unit/checkpoint/tiny_run.h"
 
@@ -14,8 +15,6 @@ namespace echelon::checkpoint {
 namespace {
 
 using namespace test;  // NOLINT
-using echelon::test::DiskTree;
-using echelon::test::MemoryDisk;
 
 const std::vector<std::string> kFiles{"COMMIT", "MANIFEST.json", "recipe.yaml", "shard-00000-of-00002.h5",
                                       "shard-00001-of-00002.h5"};
@@ -170,6 +169,7 @@ TEST(DamageSweep, EveryLengthButTheRightOneIsFound) {
       EXPECT_TRUE(found()) << file << " with " << more << " bytes more";
     }
     for (std::size_t size = whole.size(); size-- > 0;) {
+      if (!echelon::test::long_form() && size % 3 != 0 && size + 64 < whole.size()) continue;
       ASSERT_EQ(fs::disk().ftruncate(fd.get(), static_cast<off_t>(size)), 0);
       ASSERT_TRUE(found()) << file << " cut to " << size;
     }
@@ -184,7 +184,7 @@ TEST(DamageSweep, WhatHappenedToAShardIsToldApart) {
     const Small small;
     harm(small);
     const std::string error = error_of([&] { Reader{small.folder()}; });
-    EXPECT_TRUE(mentions(error, shard)) << error;
+    EXPECT_MENTIONS(error, shard);
     return error;
   };
   std::set<std::string> texts;
@@ -209,7 +209,7 @@ TEST(DamageSweep, WhatHappenedToAShardIsToldApart) {
   };
   for (const auto& [part, harm] : mishaps) {
     const std::string text = told(harm);
-    EXPECT_TRUE(mentions(text, part)) << part << "\n" << text;
+    EXPECT_MENTIONS(text, part) << part << "\n" << text;
     texts.insert(text);
   }
   EXPECT_EQ(texts.size(), mishaps.size());
