@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <new>
-#include <string>
 
 #include "support/thread_ranks.h"
 

@@ -4,6 +4,7 @@
 
 #include "comm/communicator.h"
 #include "comm/local_communicator.h"
+#include "support/matches.h"
 
 namespace echelon {
 namespace {
@@ -24,9 +25,8 @@ TEST(History, KeepsTheLastOperationsAndTellsWhichAreNotDone) {
   const auto lines = history.recent();
   ASSERT_EQ(lines.size(), History::kLength);
   EXPECT_TRUE(lines.front().starts_with("#36 all-gather 'layers.36' 8 x bf16, issued ")) << lines.front();
-  EXPECT_NE(lines[62].find(", done "), std::string::npos);
-  EXPECT_NE(lines.back().find("#99 "), std::string::npos);
-  EXPECT_NE(lines.back().find("not done"), std::string::npos);
+  EXPECT_MENTIONS(lines[62], ", done ");
+  EXPECT_MENTIONS(lines.back(), "#99 ", "not done");
 }
 
 TEST(History, IsEmptyAtFirst) {

@@ -7,8 +7,7 @@
 namespace echelon {
 namespace {
 
-using testing::message_of;
-using testing::TempDir;
+using namespace testing;  // NOLINT
 
 using Ids = std::vector<std::int64_t>;
 

@@ -12,6 +12,8 @@
 
 #include "base/error.h"
 #include "data/tokens/token_file_writer.h"
+#include "support/matches.h"
+#include "support/refusal.h"
 #include "support/temp_dir.h"
 
 namespace echelon::testing {
@@ -36,15 +38,10 @@ inline void write_bytes(const std::filesystem::path& path, std::string_view byte
 
 /// The text of the Error(`code`) that `body` throws; "" (and a failed test) otherwise.
 inline std::string message_of(const std::function<void()>& body, Code code = Code::kData) {
-  try {
-    body();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), code) << e.what();
-    EXPECT_EQ(std::string(e.what()).find('\n'), std::string::npos) << e.what();
-    return e.what();
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return "";
+  const std::string text = test::refusal(code, body);
+  EXPECT_NE(text, "accepted");
+  EXPECT_FALSE(test::mentions(text, "\n"));
+  return text;
 }
 
 /// Documents of the given sizes whose ids count 0, 1, 2, ... over the whole file, modulo vocab_size.

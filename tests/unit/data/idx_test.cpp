@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "data/images/idx_file.h"
 #include "data/images/idx_images.h"
+#include "support/matches.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon {
@@ -10,10 +11,7 @@ namespace {
 
 using data::IdxImages;
 using data::read_idx;
-using testing::message_of;
-using testing::read_bytes;
-using testing::TempDir;
-using testing::write_bytes;
+using namespace testing;  // NOLINT
 
 std::string word(std::uint32_t value) {
   std::string bytes;
@@ -101,10 +99,7 @@ TEST_F(IdxFolder, TellsWhichLabelsItLookedFor) {
                 "': looked for 'train-labels-idx1-ubyte' and 'train-labels-idx1-ubyte.gz'; name the "
                 "file in data.labels"));
   write_bytes(dir_ / "pixels", images_bytes(4));
-  EXPECT_NE(message_of([&] {
-              IdxImages(dir_ / "pixels", "", {1, 3, 3});
-            }).find("data.labels"),
-            std::string::npos);
+  EXPECT_MENTIONS(message_of([&] { IdxImages(dir_ / "pixels", "", {1, 3, 3}); }), "data.labels");
   write_bytes(dir_ / "classes", labels_bytes({0, 1, 1, 0}));
   EXPECT_EQ(IdxImages(dir_ / "pixels", dir_ / "classes", {1, 3, 3}).size(), 4);
 }
@@ -150,7 +145,7 @@ TEST_F(IdxFolder, RefusesEveryCutAndEveryExtension) {
   const std::string whole = images_bytes(4);
   for (std::size_t size = 0; size < whole.size(); ++size) {
     write_bytes(images_, whole.substr(0, size));
-    EXPECT_NE(refusal().find("cut short"), std::string::npos) << size;
+    EXPECT_MENTIONS(refusal(), "cut short") << size;
   }
   write_bytes(images_, whole + "x");
   EXPECT_EQ(refusal(), of_images("is longer than its header says"));
@@ -163,7 +158,7 @@ TEST_F(IdxFolder, RefusesEveryCutOfCompressedData) {
   for (std::size_t size = 2; size < whole.size(); ++size) {
     write_bytes(zipped, whole.substr(0, size));
     const std::string message = message_of([&] { (void)read_idx(zipped, 3); });
-    EXPECT_NE(message.find("cut short"), std::string::npos) << size << ": " << message;
+    EXPECT_MENTIONS(message, "cut short") << size << ": " << message;
   }
   std::string damaged = whole;
   damaged[whole.size() - 6] ^= 1;  // gzip's checksum of the content
@@ -183,7 +178,7 @@ TEST_F(IdxFolder, TakesNoMemoryForSizesThatCannotBe) {
   EXPECT_EQ(refusal(), of_images("has a dimension of size 0: it holds nothing"));
   const auto zipped = dir_ / "a-images.gz";
   write_gzip(zipped, word(0x803) + word(4'000'000'000U) + word(1) + word(1));
-  EXPECT_NE(message_of([&] { (void)read_idx(zipped, 3); }).find("cut short"), std::string::npos);
+  EXPECT_MENTIONS(message_of([&] { (void)read_idx(zipped, 3); }), "cut short");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "data/images/synthetic_images.h"
 #include "image/image_codec.h"
 #include "image/image_transform.h"
+#include "support/matches.h"
 #include "support/places.h"
 #include "unit/data/fixtures.h"
 
@@ -17,10 +18,7 @@ namespace {
 
 using data::FolderImages;
 using data::ImageShape;
-using testing::message_of;
-using testing::read_bytes;
-using testing::TempDir;
-using testing::write_bytes;
+using namespace testing;  // NOLINT
 
 constexpr ImageShape kShape{3, 24, 3};
 constexpr std::uint64_t kSeed = 5;
@@ -141,14 +139,14 @@ TEST_F(PictureFolder, RefusesFoldersThatAreNoClasses) {
   const auto refusal = [&](const std::filesystem::path& folder) {
     return message_of([&] { FolderImages(folder, options_, kShape, nullptr); });
   };
-  EXPECT_NE(refusal(dir_ / "cat").find("has no subfolders"), std::string::npos);
-  EXPECT_NE(refusal(dir_ / "missing").find("No such file or directory"), std::string::npos);
-  EXPECT_NE(refusal(dir_ / "cat/a.jpg").find("Not a directory"), std::string::npos);
+  EXPECT_MENTIONS(refusal(dir_ / "cat"), "has no subfolders");
+  EXPECT_MENTIONS(refusal(dir_ / "missing"), "No such file or directory");
+  EXPECT_MENTIONS(refusal(dir_ / "cat/a.jpg"), "Not a directory");
   std::filesystem::create_directory(dir_ / "dog");
-  EXPECT_NE(refusal(dir_.path()).find("dog' holds no .jpg, .jpeg or .png file"), std::string::npos);
+  EXPECT_MENTIONS(refusal(dir_.path()), "dog' holds no .jpg, .jpeg or .png file");
   std::filesystem::remove(dir_ / "dog");
   std::filesystem::create_directory_symlink("..", dir_ / "cat/up");
-  EXPECT_NE(refusal(dir_.path()).find("does a link lead back"), std::string::npos);
+  EXPECT_MENTIONS(refusal(dir_.path()), "does a link lead back");
 }
 
 TEST_F(PictureFolder, RefusesMoreClassesThanTheModelHas) {
@@ -169,7 +167,7 @@ TEST_F(PictureFolder, RefusesAnImageAsThinAsALine) {
             0);
   std::filesystem::remove(dir_ / "line.py");
   const FolderImages images(dir_.path(), options_, kShape, nullptr);
-  EXPECT_NE(message_of([&] { (void)read(images, 4, 0, 2); }).find("4000 x 30"), std::string::npos);
+  EXPECT_MENTIONS(message_of([&] { (void)read(images, 4, 0, 2); }), "4000 x 30");
 }
 
 TEST_F(PictureFolder, IsReadByManyThreadsAtOnce) {

@@ -11,9 +11,7 @@ namespace echelon {
 namespace {
 
 using data::ImageShape;
-using testing::message_of;
-using testing::TempDir;
-using testing::write_bytes;
+using namespace testing;  // NOLINT
 
 constexpr ImageShape kShape{1, 2, 40};
 constexpr std::int64_t kImages = 40;

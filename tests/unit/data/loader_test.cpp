@@ -10,10 +10,7 @@
 namespace echelon {
 namespace {
 
-using testing::message_of;
-using testing::TempDir;
-using testing::write_bytes;
-using testing::write_counting_file;
+using namespace testing;  // NOLINT
 
 constexpr std::int64_t kVocabulary = 60000;
 

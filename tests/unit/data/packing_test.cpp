@@ -11,9 +11,7 @@
 namespace echelon {
 namespace {
 
-using testing::message_of;
-using testing::TempDir;
-using testing::write_counting_file;
+using namespace testing;  // NOLINT
 
 using Ids = std::vector<std::int64_t>;
 

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "data/prepare/prepare.h"
 #include "data/tokens/token_file.h"
+#include "support/matches.h"
 #include "support/tokenizer_json.h"
 #include "text/tokenizer.h"
 #include "unit/data/fixtures.h"
@@ -11,10 +12,7 @@
 namespace echelon::data {
 namespace {
 
-using testing::message_of;
-using testing::read_bytes;
-using testing::TempDir;
-using testing::write_bytes;
+using namespace testing;  // NOLINT
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kChatMl =
@@ -171,9 +169,8 @@ TEST_F(PrepareChat, StopsForAMaskOfNothing) {
       "it");
   use(tagged("", "{% if m.role == 'bot' %}{{ m.content }}{% endif %}", "{{ m.content }}<|im_end|>"));
   source({chat({{"user", "a"}, {"assistant", "b"}})});
-  EXPECT_NE(
-      refusal().find("the template has generation tags, and nothing of this conversation is between them"),
-      std::string::npos);
+  EXPECT_MENTIONS(refusal(),
+                  "the template has generation tags, and nothing of this conversation is between them");
 }
 
 TEST_F(PrepareChat, StopsForAnEndOfTurnBehindTheMask) {
@@ -247,7 +244,7 @@ TEST_F(PrepareChat, SaysWhatTheTemplateRefuses) {
       "{{ raise_exception('roles must alternate') }}{% endif %}{{ m.content }}{% endfor %}");
   EXPECT_EQ(refusal_of(chat({{"user", "a"}, {"user", "b"}}).dump()),
             "hf/chat_template.jinja:1: the template refuses this conversation: roles must alternate");
-  use("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}");
+  use("{{ 'x' * 999999999 }}");
   EXPECT_TRUE(
       refusal_of(chat({{"user", "a"}, {"assistant", "b"}}).dump()).starts_with("hf/chat_template.jinja:1: "));
   use("{% for m in %}");

@@ -1,23 +1,17 @@
 #include <zlib.h>
 
-#include <cerrno>
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "base/files/fs.h"
 #include "base/str.h"
 #include "data/prepare/prepare.h"
 #include "support/faulty_disk.h"
-#include "support/places.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon::data {
 namespace {
 
-using testing::message_of;
-using testing::read_bytes;
-using testing::TempDir;
-using testing::write_bytes;
+using namespace testing;  // NOLINT
 using Files = std::map<std::string, std::string>;
 
 /// Work that ends early, and goes on, until it is done.

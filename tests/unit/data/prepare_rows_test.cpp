@@ -10,6 +10,7 @@
 #include "data/prepare/prepare.h"
 #include "data/prepare/row_stream.h"
 #include "data/tokens/token_file.h"
+#include "support/matches.h"
 #include "support/places.h"
 #include "text/tokenizer.h"
 #include "unit/data/fixtures.h"
@@ -17,10 +18,7 @@
 namespace echelon::data {
 namespace {
 
-using testing::message_of;
-using testing::read_bytes;
-using testing::TempDir;
-using testing::write_bytes;
+using namespace testing;  // NOLINT
 
 std::string gzip(const std::string& text) {
   z_stream stream{};
@@ -357,8 +355,7 @@ TEST_F(PrepareRows, TakesParquetForNoOtherFormat) {
   }
   options_.format = TextFormat::kBySuffix;
   source("a.PARQUET.gz", "PAR1");
-  EXPECT_NE(refusal().find("a.PARQUET.gz' is a compressed Parquet file, which cannot be read in parts"),
-            std::string::npos);
+  EXPECT_MENTIONS(refusal(), "a.PARQUET.gz' is a compressed Parquet file, which cannot be read in parts");
 }
 
 TEST(RowStream, GoesOnBehindARowThatIsTooLong) {

@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "data/tokens/token_file.h"
 #include "support/faulty_disk.h"
+#include "support/matches.h"
 #include "support/places.h"
 #include "support/tokenizer_json.h"
 #include "text/tokenizer.h"
@@ -21,10 +22,7 @@
 namespace echelon::data {
 namespace {
 
-using testing::message_of;
-using testing::read_bytes;
-using testing::TempDir;
-using testing::write_bytes;
+using namespace testing;  // NOLINT
 
 const auto kSilent = [](const PrepareProgress&) {};
 
@@ -303,7 +301,7 @@ TEST_F(Prepare, TakesAnotherTokenizer) {
   write_bytes(dir_ / "bad.model", "no model");
   options_.tokenizer = (dir_ / "bad.model").string();
   options_.output = (dir_ / "third").string();
-  EXPECT_NE(message_of([&] { run(); }).find("is neither a sentencepiece model nor"), std::string::npos);
+  EXPECT_MENTIONS(message_of([&] { run(); }), "is neither a sentencepiece model nor");
 }
 
 TEST_F(Prepare, TakesATokenizerJson) {

@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "data/tasks/scored_sequences.h"
 #include "data/tasks/task.h"
+#include "support/matches.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon::data {
@@ -119,10 +120,9 @@ TEST_F(Reading, FaultsNameTheirLine) {
   };
   for (const auto& [line, expected] : faults) {
     const std::string message = refusal(good + line);
-    EXPECT_NE(message.find("t.jsonl:2"), std::string::npos) << message;
-    EXPECT_NE(message.find(expected), std::string::npos) << message;
+    EXPECT_MENTIONS(message, "t.jsonl:2", expected);
   }
-  EXPECT_NE(refusal("\n \n").find("has no item"), std::string::npos);
+  EXPECT_MENTIONS(refusal("\n \n"), "has no item");
 }
 
 TEST(ScoredSequences, AChoiceBeginsWithASpaceAndIsCutBehindTheContext) {
@@ -145,7 +145,7 @@ TEST(ScoredSequences, AnEmptyContextIsTheFirstTokenOfTexts) {
   const std::string message = message_of([] {
     (void)scored_sequences(choices("", {"b", "c"}), Bytes(false), kLimits);
   });
-  EXPECT_NE(message.find("no token to begin with"), std::string::npos) << message;
+  EXPECT_MENTIONS(message, "no token to begin with");
 }
 
 TEST(ScoredSequences, ChoicesShareTheirBeginning) {
@@ -159,18 +159,16 @@ TEST(ScoredSequences, ChoicesShareTheirBeginning) {
 
 TEST(ScoredSequences, ItemsThatTheModelDoesNotTakeAreRefused) {
   const std::string long_one = message_of([] { (void)sequences("qqqqqqqqqq", {"bb", "cc"}); });
-  EXPECT_NE(long_one.find("t.jsonl:1: the item has 13 tokens; the model takes at most 12"), std::string::npos)
-      << long_one;
+  EXPECT_MENTIONS(long_one, "t.jsonl:1: the item has 13 tokens; the model takes at most 12");
   const std::string foreign = message_of([] {
     (void)scored_sequences(choices("q", {"a", "b"}), Bytes(), {.positions = 12, .vocab_size = 256});
   });
-  EXPECT_NE(foreign.find("token id 256"), std::string::npos) << foreign;
+  EXPECT_MENTIONS(foreign, "token id 256");
   Task exact{.name = "t", .kind = TaskKind::kExact, .items = {{.context = "qqqq", .place = "t.jsonl:1"}}};
   exact.answer.max_new_tokens = 7;
   EXPECT_EQ(prompt_ids(exact, Bytes(), kLimits).at(0).size(), 5U);
   exact.answer.max_new_tokens = 8;
-  EXPECT_NE(message_of([&] { (void)prompt_ids(exact, Bytes(), kLimits); }).find("up to 8 new ones"),
-            std::string::npos);
+  EXPECT_MENTIONS(message_of([&] { (void)prompt_ids(exact, Bytes(), kLimits); }), "up to 8 new ones");
 }
 
 }  // namespace

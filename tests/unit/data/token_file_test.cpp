@@ -10,16 +10,13 @@
 #include "base/checksum/crc32c.h"
 #include "base/str.h"
 #include "support/faulty_disk.h"
+#include "support/matches.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon {
 namespace {
 
-using testing::message_of;
-using testing::read_bytes;
-using testing::TempDir;
-using testing::write_bytes;
-using testing::write_counting_file;
+using namespace testing;  // NOLINT
 
 /// A file of 40,000 tokens (5 blocks of 16 KiB) and the means to damage it.
 class HostileTokenFile : public ::testing::Test {
@@ -209,7 +206,7 @@ TEST_F(HostileTokenFile, RefusesDamageAnywhereBehindTheHeader) {
   for (std::size_t at = kTokenHeaderBytes; at < whole.size(); at += 997) {
     bytes_ = whole;
     bytes_[at] = static_cast<char>(bytes_[at] ^ 0x80);
-    ASSERT_NE(refusal().find("is damaged: "), std::string::npos) << at;
+    ASSERT_TRUE(test::mentions(refusal(), "is damaged: ")) << at;
   }
 }
 

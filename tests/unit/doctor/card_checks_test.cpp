@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/matches.h"
+
 namespace echelon::app::doctor {
 namespace {
 
@@ -29,7 +31,7 @@ std::vector<NodeCard> cards_of(int nodes) {
 void expect(const Finding& finding, Verdict verdict, const Names& nodes, const std::string& text) {
   EXPECT_EQ(finding.verdict, verdict) << finding.text;
   EXPECT_EQ(finding.nodes, nodes) << finding.text;
-  EXPECT_NE(finding.text.find(text), std::string::npos) << finding.text;
+  EXPECT_MENTIONS(finding.text, text);
 }
 
 TEST(CardChecks, FindNothingOnNodesThatAreAlike) {

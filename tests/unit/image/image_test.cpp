@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "image/image_codec.h"
 #include "image/image_transform.h"
+#include "support/matches.h"
 #include "support/places.h"
 #include "unit/data/fixtures.h"
 
@@ -11,10 +12,7 @@ namespace echelon {
 namespace {
 
 using data::Image;
-using testing::message_of;
-using testing::read_bytes;
-using testing::TempDir;
-using testing::write_bytes;
+using namespace testing;  // NOLINT
 
 constexpr std::int64_t kManyPixels = 1'000'000;
 
@@ -93,7 +91,7 @@ TEST_F(ImagesOfPillow, CutShortAnywhereAreRefused) {
     for (std::size_t size = 0; size + 16 < bytes.size(); size += 37) {
       write_bytes(dir_ / "cut", bytes.substr(0, size));
       const std::string message = message_of([&] { (void)decoded("cut", 3); });
-      EXPECT_NE(message.find("cut' "), std::string::npos) << message;
+      EXPECT_MENTIONS(message, "cut' ");
     }
   }
 }

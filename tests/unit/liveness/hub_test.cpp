@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
-#include <optional>
-
 #include "base/process/descriptors.h"
 #include "support/flood.h"
 

@@ -4,8 +4,6 @@
 #include <arrow/json/from_string.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 namespace echelon::data {
 namespace {
 

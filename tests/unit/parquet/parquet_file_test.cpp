@@ -9,14 +9,13 @@
 
 #include "base/files/fs.h"
 #include "support/long_form.h"
+#include "support/matches.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon::data {
 namespace {
 
-using testing::message_of;
-using testing::read_bytes;
-using testing::TempDir;
+using namespace testing;  // NOLINT
 
 using Texts = std::vector<std::string>;
 
@@ -114,8 +113,7 @@ TEST_F(ParquetFileTest, RefusesAFileCutShort) {
   write(kRows);
   for (std::size_t size = std::filesystem::file_size(path_); size-- > 0;) {
     std::filesystem::resize_file(path_, size);
-    EXPECT_NE(message_of([&] { (void)rows({text_}); }).find("cannot be read as Parquet: "), std::string::npos)
-        << size;
+    EXPECT_MENTIONS(message_of([&] { (void)rows({text_}); }), "cannot be read as Parquet: ") << size;
   }
 }
 

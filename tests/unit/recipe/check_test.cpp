@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "recipe/check/check_model.h"
 #include "recipe/load.h"
+#include "support/matches.h"
 #include "support/refusal.h"
 
 namespace echelon {
@@ -38,14 +39,14 @@ TEST(ValidateForSize, NamesTheTwoNearestThatWork) {
             "train.global_batch_size is 50; with 3 ranks expected a multiple of train.micro_batch_size x "
             "ranks (8 x 3 = 24): "
             "set train.global_batch_size to 48 or 72");
-  EXPECT_NE(refusal(16, 8, 3).find("to 24 or 48"), std::string::npos);
-  EXPECT_NE(refusal(10, 4, 1).find("with 1 rank expected"), std::string::npos);
+  EXPECT_MENTIONS(refusal(16, 8, 3), "to 24 or 48");
+  EXPECT_MENTIONS(refusal(10, 4, 1), "with 1 rank expected");
 }
 
 TEST(ValidateForSize, RefusesNoRanksAndOverflow) {
-  EXPECT_NE(refusal(8, 1, 0).find("expected at least 1"), std::string::npos);
-  EXPECT_NE(refusal(8, kMax, 2).find("is not a batch size"), std::string::npos);
-  EXPECT_NE(refusal(8, 0, 2).find("is not a batch size"), std::string::npos);
+  EXPECT_MENTIONS(refusal(8, 1, 0), "expected at least 1");
+  EXPECT_MENTIONS(refusal(8, kMax, 2), "is not a batch size");
+  EXPECT_MENTIONS(refusal(8, 0, 2), "is not a batch size");
 }
 
 /// The refusal of a mesh, with a batch that fits.
@@ -109,8 +110,7 @@ TEST(ValidateForSize, ReportsBatchAndMeshTogether) {
   recipe.shard.strategy = ShardStrategy::kHybridShard;
   recipe.shard.mesh.shard = 4;
   const std::string message = test::refusal(Code::kUsage, [&] { validate_for_size(recipe, 6); });
-  EXPECT_NE(message.find("train.global_batch_size is 7"), std::string::npos);
-  EXPECT_NE(message.find("\nshard.mesh.shard is 4"), std::string::npos);
+  EXPECT_MENTIONS(message, "train.global_batch_size is 7", "\nshard.mesh.shard is 4");
 }
 
 /// What is wrong with the sizes of a model.
@@ -150,17 +150,14 @@ TEST(ModelConflicts, NameBucketsPatchesAndImagesThatLeaveNothing) {
     const auto faults = model_faults(model);
     return faults.size() == 1 ? faults[0] : std::to_string(faults.size()) + " faults";
   };
-  EXPECT_NE(one({.kind = ModelKind::kT5, .relative_buckets = 33}).find("an even number of at least 4"),
-            std::string::npos);
-  EXPECT_NE(one({.kind = ModelKind::kT5, .relative_buckets = 2}).find("an even number of at least 4"),
-            std::string::npos);
-  EXPECT_NE(one({.kind = ModelKind::kT5, .relative_max_distance = 16})
-                .find("more than half of model.relative_buckets (32)"),
-            std::string::npos);
+  EXPECT_MENTIONS(one({.kind = ModelKind::kT5, .relative_buckets = 33}), "an even number of at least 4");
+  EXPECT_MENTIONS(one({.kind = ModelKind::kT5, .relative_buckets = 2}), "an even number of at least 4");
+  EXPECT_MENTIONS(one({.kind = ModelKind::kT5, .relative_max_distance = 16}),
+                  "more than half of model.relative_buckets (32)");
   EXPECT_EQ(model_faults({.kind = ModelKind::kT5, .relative_max_distance = 17}).size(), 0u);
   EXPECT_EQ(one({.kind = ModelKind::kVit, .image_size = 28, .patch_size = 16}),
             "model.patch_size is 16; expected a divisor of model.image_size (28): 1, 2, 4, 7, 14, 28");
-  EXPECT_NE(one({.kind = ModelKind::kCnn, .image_size = 5}).find("expected at least 6"), std::string::npos);
+  EXPECT_MENTIONS(one({.kind = ModelKind::kCnn, .image_size = 5}), "expected at least 6");
   EXPECT_EQ(model_faults({.kind = ModelKind::kCnn, .image_size = 6}).size(), 0u);
 }
 
@@ -169,7 +166,7 @@ TEST(ModelConflicts, ReportTooManyParametersOfEveryKind) {
        {ModelKind::kLlama, ModelKind::kGpt2, ModelKind::kT5, ModelKind::kVit, ModelKind::kDeepVit}) {
     const auto faults = model_faults({.kind = kind, .hidden_size = 768 * 1024, .layers = 10'000});
     ASSERT_EQ(faults.size(), 1u) << word_of(kind);
-    EXPECT_NE(faults[0].find("at most 10,000,000,000,000 are accepted"), std::string::npos) << word_of(kind);
+    EXPECT_MENTIONS(faults[0], "at most 10,000,000,000,000 are accepted") << word_of(kind);
   }
 }
 
@@ -232,7 +229,7 @@ TEST(Conflicts, ShowNumbersThatDifferAsDifferent) {
   recipe.schedule.min_lr = 1.00000001e-3;
   const auto found = recipe::conflicts(recipe);
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_NE(found[0].text.find("schedule.min_lr is 0.00100000001;"), std::string::npos) << found[0].text;
+  EXPECT_MENTIONS(found[0].text, "schedule.min_lr is 0.00100000001;");
 }
 
 TEST(Conflicts, ReportSizesBeyondTheLimitAndNeverOverflow) {
@@ -244,8 +241,8 @@ TEST(Conflicts, ReportSizesBeyondTheLimitAndNeverOverflow) {
   recipe.train.global_batch_size = 1'000'000'000;
   const auto found = recipe::conflicts(recipe);
   ASSERT_EQ(found.size(), 2u);
-  EXPECT_NE(found[0].text.find("at most 10,000,000,000,000 are accepted"), std::string::npos);
-  EXPECT_NE(found[1].text.find("is more than 2^63 tokens"), std::string::npos);
+  EXPECT_MENTIONS(found[0].text, "at most 10,000,000,000,000 are accepted");
+  EXPECT_MENTIONS(found[1].text, "is more than 2^63 tokens");
 }
 
 }  // namespace

@@ -2,11 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "base/error.h"
 #include "base/files/fs.h"
 #include "support/places.h"
+#include "support/refusal.h"
 
 namespace echelon::test {
 namespace {
@@ -46,12 +45,7 @@ TEST(GoldenTable, LeavesBlankLinesOutWhereATextEnds) {
 }
 
 std::string fault_of(const std::string& content) {
-  try {
-    (void)parse_golden(content, "t");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::refusal(Code::kUsage, [&] { return parse_golden(content, "t"); });
 }
 
 TEST(GoldenTable, RefusesWhatHasTwoMeaningsOrNone) {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "support/matches.h"
 #include "unit/recipe/recipe_support.h"
 
 namespace echelon {
@@ -36,69 +37,57 @@ TEST(ImageRecipe, ArrivesWhole) {
 }
 
 TEST(ImageRecipe, RefusesNumbersThatAreNone) {
-  EXPECT_NE(
-      refusal(kMnist + "  mean: 0.5\n").find("'0.5' is one value, not a list; expected a list of numbers"),
-      std::string::npos);
-  EXPECT_NE(refusal(kMnist + "  std: [0.5, x]\n").find("value 2, 'x', is not a number"), std::string::npos);
-  EXPECT_NE(refusal(kMnist + "  std: [0.0]\n").find("value 1, '0.0', is out of range"), std::string::npos);
-  EXPECT_NE(refusal(kMnist + "  mean: [[1]]\n").find("value 1 is not a number"), std::string::npos);
+  EXPECT_MENTIONS(refusal(kMnist + "  mean: 0.5\n"),
+                  "'0.5' is one value, not a list; expected a list of numbers");
+  EXPECT_MENTIONS(refusal(kMnist + "  std: [0.5, x]\n"), "value 2, 'x', is not a number");
+  EXPECT_MENTIONS(refusal(kMnist + "  std: [0.0]\n"), "value 1, '0.0', is out of range");
+  EXPECT_MENTIONS(refusal(kMnist + "  mean: [[1]]\n"), "value 1 is not a number");
 }
 
 TEST(ImageRecipe, RefusesValuesForOtherChannels) {
-  EXPECT_NE(refusal(kMnist + "  mean: [0.1, 0.2]\n")
-                .find("data.mean has 2 numbers; expected one, or one for each of model.channels (1)"),
-            std::string::npos);
+  EXPECT_MENTIONS(refusal(kMnist + "  mean: [0.1, 0.2]\n"),
+                  "data.mean has 2 numbers; expected one, or one for each of model.channels (1)");
 }
 
 TEST(ImageRecipe, RefusesDataOfAnotherKindThanTheModels) {
-  EXPECT_NE(refusal("data: {kind: idx, path: x}\n")
-                .find("data.kind is idx, but model.kind: llama is a model of tokens"),
-            std::string::npos);
-  EXPECT_NE(refusal("model: {kind: cnn, image_size: 28, channels: 1}\ndata: {kind: synthetic_tokens}\n")
-                .find("data.kind is synthetic_tokens, but model.kind: cnn is a model of images"),
-            std::string::npos);
+  EXPECT_MENTIONS(refusal("data: {kind: idx, path: x}\n"),
+                  "data.kind is idx, but model.kind: llama is a model of tokens");
+  EXPECT_MENTIONS(
+      refusal("model: {kind: cnn, image_size: 28, channels: 1}\ndata: {kind: synthetic_tokens}\n"),
+      "data.kind is synthetic_tokens, but model.kind: cnn is a model of images");
 }
 
 TEST(ImageRecipe, RefusesWhatItsKindOfDataDoesNotUse) {
-  EXPECT_NE(refusal(kMnist + "  image: {flip: false}\n").find("data.kind: idx does not use"),
-            std::string::npos);
-  EXPECT_NE(refusal(kMnist + "  max_bad_records: 5\n").find("data.on_bad_record: stop does not use"),
-            std::string::npos);
-  EXPECT_NE(refusal("model: {kind: vit}\ndata:\n  kind: image_folder\n  path: p\n"
-                    "  image: {crop: centre, crop_area: [0.5, 1.0]}\n")
-                .find("data.image.crop: centre does not use"),
-            std::string::npos);
-  EXPECT_NE(refusal("model: {kind: vit}\ndata: {kind: synthetic_images, validation: {path: x}}\n")
-                .find("data.kind: synthetic_images reads no files; set data.validation.samples instead"),
-            std::string::npos);
-  EXPECT_NE(refusal(kMnist + "  validation: {samples: 5}\n").find("data.kind: idx does not use"),
-            std::string::npos);
+  EXPECT_MENTIONS(refusal(kMnist + "  image: {flip: false}\n"), "data.kind: idx does not use");
+  EXPECT_MENTIONS(refusal(kMnist + "  max_bad_records: 5\n"), "data.on_bad_record: stop does not use");
+  EXPECT_MENTIONS(refusal("model: {kind: vit}\ndata:\n  kind: image_folder\n  path: p\n"
+                          "  image: {crop: centre, crop_area: [0.5, 1.0]}\n"),
+                  "data.image.crop: centre does not use");
+  EXPECT_MENTIONS(refusal("model: {kind: vit}\ndata: {kind: synthetic_images, validation: {path: x}}\n"),
+                  "data.kind: synthetic_images reads no files; set data.validation.samples instead");
+  EXPECT_MENTIONS(refusal(kMnist + "  validation: {samples: 5}\n"), "data.kind: idx does not use");
 }
 
 TEST(ImageRecipe, ValidatesOnComputedImagesWithoutAFile) {
   const std::string every =
       "model: {kind: vit}\ntrain: {validate_every_steps: 2}\ndata: {kind: synthetic_images";
   EXPECT_EQ(refusal(every + ", validation: {samples: 100}}\n"), "accepted");
-  EXPECT_NE(refusal(every + "}\n")
-                .find("data.validation.samples is 0; train.validate_every_steps is 2: set the "
-                      "number of images to generate for validation"),
-            std::string::npos);
+  EXPECT_MENTIONS(refusal(every + "}\n"),
+                  "data.validation.samples is 0; train.validate_every_steps is 2: set the "
+                  "number of images to generate for validation");
 }
 
 TEST(ImageRecipe, RefusesCropsThatDoNotFit) {
   const std::string folder = "model: {kind: vit}\ndata:\n  kind: image_folder\n  path: p\n";
-  EXPECT_NE(
-      refusal(folder + "  image: {resize: 200}\n").find("expected 0 or at least model.image_size (224)"),
-      std::string::npos);
-  EXPECT_NE(refusal(folder + "  image: {crop_area: [0.9, 0.5]}\n").find("expected the smaller limit first"),
-            std::string::npos);
+  EXPECT_MENTIONS(refusal(folder + "  image: {resize: 200}\n"),
+                  "expected 0 or at least model.image_size (224)");
+  EXPECT_MENTIONS(refusal(folder + "  image: {crop_area: [0.9, 0.5]}\n"), "expected the smaller limit first");
   EXPECT_EQ(refusal(folder + "  image: {resize: 224}\n"), "accepted");
 }
 
 TEST(ImageRecipe, NeedsAPath) {
-  EXPECT_NE(refusal("model: {kind: vit}\ndata: {kind: image_folder}\n").find("a folder with one subfolder"),
-            std::string::npos);
-  EXPECT_NE(refusal("model: {kind: vit}\ndata: {kind: idx}\n").find("./make.sh digits"), std::string::npos);
+  EXPECT_MENTIONS(refusal("model: {kind: vit}\ndata: {kind: image_folder}\n"), "a folder with one subfolder");
+  EXPECT_MENTIONS(refusal("model: {kind: vit}\ndata: {kind: idx}\n"), "./make.sh digits");
 }
 
 }  // namespace

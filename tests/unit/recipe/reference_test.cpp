@@ -20,6 +20,7 @@
 #include "recipe/yaml/scalar.h"
 #include "recipe/yaml/value.h"
 #include "recipe/yaml/writer.h"
+#include "support/matches.h"
 #include "support/places.h"
 
 namespace echelon {
@@ -41,7 +42,7 @@ TEST(RecipeReference, IsWhatTheKeyTableSays) {
   const std::string document = project_file("docs/recipe.md");
   EXPECT_TRUE(recipe::with_reference(document) == document) << kRegenerate;
   for (const Key& key : keys()) {
-    EXPECT_NE(document.find("| `" + key.path + "` |"), std::string::npos) << key.path;
+    EXPECT_MENTIONS(document, "| `" + key.path + "` |") << key.path;
   }
 }
 

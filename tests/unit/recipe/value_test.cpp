@@ -5,6 +5,7 @@
 #include "recipe/yaml/json_value.h"
 #include "recipe/yaml/writer.h"
 #include "recipe_support.h"
+#include "support/matches.h"
 
 namespace echelon {
 namespace {
@@ -31,12 +32,10 @@ TEST(Tasks, AreMapsOfNames) {
                                     "evaluation.until={piqa: \"a\\nb\"}"});
   EXPECT_EQ(loaded.recipe.evaluation.tasks, (PatternMap<std::string>{{"piqa", "data/piqa.jsonl"}}));
   EXPECT_EQ(loaded.recipe.evaluation.until, (PatternMap<std::string>{{"piqa", "a\nb"}}));
-  EXPECT_NE(
-      faults_of("evaluation: {tasks: {pi/qa: a}}\n").find("'pi/qa' has a character that is not allowed"),
-      std::string::npos);
-  EXPECT_NE(faults_of("evaluation: {tasks: a.jsonl}\n")
-                .find("expected a map of names of tasks, such as {piqa: data/piqa.jsonl}"),
-            std::string::npos);
+  EXPECT_MENTIONS(faults_of("evaluation: {tasks: {pi/qa: a}}\n"),
+                  "'pi/qa' has a character that is not allowed");
+  EXPECT_MENTIONS(faults_of("evaluation: {tasks: a.jsonl}\n"),
+                  "expected a map of names of tasks, such as {piqa: data/piqa.jsonl}");
 }
 
 TEST(Lists, AreReadInBlockAndFlowStyleInTheOrderWritten) {
@@ -96,9 +95,8 @@ TEST(Lists, TakeThousandPatternsOfTwoHundredBytesAndNotOneMore) {
   EXPECT_EQ(faults_of(text), "accepted");
   EXPECT_EQ(faults_of(text + "  - b\n"), "4:3: optim.no_decay: 1001 entries; at most 1000 are accepted");
   EXPECT_EQ(faults_of("optim: {no_decay: [" + std::string(200, 'a') + "]}\n"), "accepted");
-  EXPECT_NE(
-      faults_of("optim: {no_decay: [" + std::string(201, 'a') + "]}\n").find("is longer than 200 bytes"),
-      std::string::npos);
+  EXPECT_MENTIONS(faults_of("optim: {no_decay: [" + std::string(201, 'a') + "]}\n"),
+                  "is longer than 200 bytes");
 }
 
 TEST(Maps, AreReadInBlockAndFlowStyleInTheOrderWritten) {
@@ -123,13 +121,9 @@ TEST(Maps, HoldFilesWhereTheirNamesArePaths) {
   EXPECT_EQ(loaded.recipe.data.mixture,
             (PatternMap<double>{{"data/a b/train.tok", 2.0}, {"../web.tok", 0.5}}));
   const std::string message = refusal("data:\n  mixture:\n    $HOME/a.tok: 1\n    b.tok: 0\n");
-  EXPECT_NE(message.find("r.yaml:3:5: data.mixture: '$HOME/a.tok' has a '~' or '$'"), std::string::npos)
-      << message;
-  EXPECT_NE(message.find("r.yaml:4:12: data.mixture: 'b.tok': '0' is out of range"), std::string::npos)
-      << message;
-  EXPECT_NE(message.find("expected a map of files, such as {data/train.tok: 0.5}, each value a number"),
-            std::string::npos)
-      << message;
+  EXPECT_MENTIONS(message, "r.yaml:3:5: data.mixture: '$HOME/a.tok' has a '~' or '$'",
+                  "r.yaml:4:12: data.mixture: 'b.tok': '0' is out of range",
+                  "expected a map of files, such as {data/train.tok: 0.5}, each value a number");
 }
 
 TEST(Maps, OfALaterLayerReplaceThoseBefore) {
@@ -142,11 +136,9 @@ TEST(Maps, OfALaterLayerReplaceThoseBefore) {
 TEST(Maps, AreSetOnTheCommandLineInFlowStyle) {
   const LoadedRecipe loaded = parse(kBase, {"precision.overrides={\"*norm*\": fp32}"});
   EXPECT_EQ(loaded.recipe.precision.overrides, (PatternMap<FloatType>{{"*norm*", FloatType::kFp32}}));
-  EXPECT_NE(refusal(kBase, {"precision.overrides=fp32"}).find("'fp32' is one value, not a map of patterns"),
-            std::string::npos);
-  EXPECT_NE(
-      refusal(kBase, {"precision.overrides={*norm*: fp32}"}).find("put a pattern such as \"*norm*\" in "),
-      std::string::npos);
+  EXPECT_MENTIONS(refusal(kBase, {"precision.overrides=fp32"}), "'fp32' is one value, not a map of patterns");
+  EXPECT_MENTIONS(refusal(kBase, {"precision.overrides={*norm*: fp32}"}),
+                  "put a pattern such as \"*norm*\" in ");
 }
 
 TEST(Maps, ReportEachBadEntryAtItsPlace) {
@@ -165,15 +157,12 @@ TEST(Maps, ReportEachBadEntryAtItsPlace) {
 }
 
 TEST(Maps, KeepNumbersInTheirRangeAndSwitchesSpelledOut) {
-  EXPECT_NE(faults_of("optim: {lr_factors: {a: 1001}}\n")
-                .find("2:25: optim.lr_factors: 'a': '1001' is out of range"),
-            std::string::npos);
-  EXPECT_NE(faults_of("optim: {lr_factors: {a: 0x1}}\n").find("is not decimal"), std::string::npos);
-  EXPECT_NE(faults_of("shard: {reshard_overrides: {a: yes}}\n").find("'yes' must be written true"),
-            std::string::npos);
-  EXPECT_NE(faults_of("shard: {reshard_overrides: {a: \"true\"}}\n").find("is in quotes"), std::string::npos);
-  EXPECT_NE(faults_of("shard: {reshard_overrides: [a]}\n").find("a list where a map of patterns belongs"),
-            std::string::npos);
+  EXPECT_MENTIONS(faults_of("optim: {lr_factors: {a: 1001}}\n"),
+                  "2:25: optim.lr_factors: 'a': '1001' is out of range");
+  EXPECT_MENTIONS(faults_of("optim: {lr_factors: {a: 0x1}}\n"), "is not decimal");
+  EXPECT_MENTIONS(faults_of("shard: {reshard_overrides: {a: yes}}\n"), "'yes' must be written true");
+  EXPECT_MENTIONS(faults_of("shard: {reshard_overrides: {a: \"true\"}}\n"), "is in quotes");
+  EXPECT_MENTIONS(faults_of("shard: {reshard_overrides: [a]}\n"), "a list where a map of patterns belongs");
 }
 
 TEST(SwitchOrCount, TakesAndWritesTrueFalseAndIntegersFromTwo) {
@@ -191,9 +180,7 @@ TEST(SwitchOrCount, TakesAndWritesTrueFalseAndIntegersFromTwo) {
            {"2.5", "is neither true nor false nor an integer"},
            {"\"true\"", "is in quotes, which makes it text; remove the quotes"}}) {
     const std::string message = faults_of("shard: {reshard_after_forward: " + text + "}\n");
-    EXPECT_NE(message.find(problem + "; expected true, false or an integer from 2 to 1000000"),
-              std::string::npos)
-        << message;
+    EXPECT_MENTIONS(message, problem + "; expected true, false or an integer from 2 to 1000000");
   }
 }
 
@@ -226,7 +213,7 @@ TEST(Phases, NameAKindAndExceptTheLastTheirSteps) {
            {"constant 05, cosine", "'constant 05' does not end in a number of steps, written in digits"},
            {"\"constant 5 \", cosine", "'constant 5 ' does not end in a number of steps"},
            {"\"\"", "'' does not start with one of"}}) {
-    EXPECT_NE(sequence(phases).find(problem), std::string::npos) << sequence(phases);
+    EXPECT_MENTIONS(sequence(phases), problem);
   }
 }
 
@@ -239,7 +226,7 @@ TEST(Choices, NameTheValueThatAnotherTrainersWordMeans) {
            {"shard: {wrap: {policy: whole}}\n", "'whole' is called none here"},
            {"precision: {param: bfloat16}\n", "'bfloat16' is called bf16 here"},
            {"optim: {kind: lion}\n", "'lion' is not available in this version"}}) {
-    EXPECT_NE(faults_of(text).find(problem), std::string::npos) << faults_of(text);
+    EXPECT_MENTIONS(faults_of(text), problem);
   }
 }
 

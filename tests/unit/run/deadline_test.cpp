@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "support/matches.h"
 #include "support/refusal.h"
 
 namespace echelon {
@@ -58,9 +59,8 @@ TEST(Deadline, CountsTheValidationThatIsDue) {
   EXPECT_EQ(deadline.reason_to_stop({.step = true, .validation = true}), "")
       << "not measured yet; it is interrupted";
   deadline.validation_took(20);
-  EXPECT_NE(deadline.reason_to_stop({.step = true, .validation = true})
-                .find("; a validation (20 s), one more step"),
-            std::string::npos);
+  EXPECT_MENTIONS(deadline.reason_to_stop({.step = true, .validation = true}),
+                  "; a validation (20 s), one more step");
   EXPECT_EQ(deadline.reason_to_stop(kStep), "");
 }
 
@@ -69,9 +69,8 @@ TEST(Deadline, WaitsForASaveThatIsUnderWay) {
   Deadline deadline = job.deadline();
   job.now = kNow + 1000 - 100;
   EXPECT_EQ(deadline.reason_to_stop({.step = true, .beside_s = 30}), "") << "30 beside the step, 60, 10";
-  EXPECT_NE(deadline.reason_to_stop({.step = true, .beside_s = 31})
-                .find("the save under way (31 s), a save (60 s)"),
-            std::string::npos);
+  EXPECT_MENTIONS(deadline.reason_to_stop({.step = true, .beside_s = 31}),
+                  "the save under way (31 s), a save (60 s)");
   EXPECT_EQ(deadline.reason_to_stop({.step = true, .before_s = 27}), "") << "27, then 3, 60, 10";
   EXPECT_NE(deadline.reason_to_stop({.step = true, .before_s = 28}), "");
 }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -13,6 +12,7 @@
 
 #include "base/files/disk.h"
 #include "support/faulty_disk.h"
+#include "support/matches.h"
 #include "support/refusal.h"
 #include "support/temp_dir.h"
 
@@ -84,8 +84,7 @@ TEST_F(Metrics, AFullDiskIsNamedAndALineAfterItIsWhole) {
   testing::internal::CaptureStderr();
   file.append({.step = 2});
   const std::string told = testing::internal::GetCapturedStderr();
-  EXPECT_NE(told.find("step 2 is missing"), std::string::npos) << told;
-  EXPECT_NE(told.find("No space left on device"), std::string::npos) << told;
+  EXPECT_MENTIONS(told, "step 2 is missing", "No space left on device");
   file.append({.step = 3});
   std::istringstream lines(text());
   std::vector<std::int64_t> steps;
@@ -102,7 +101,7 @@ TEST_F(Metrics, LinesAfterTheResumedStepAreRemoved) {
   const std::string lines = text();
   EXPECT_EQ(lines.substr(0, 22), "{\"step\":1}\n{\"step\":2}\n");
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 3);
-  EXPECT_EQ(lines.find("{\"step\":4}"), std::string::npos);
+  EXPECT_FALSE(test::mentions(lines, "{\"step\":4}"));
 }
 
 TEST_F(Metrics, TornLastLineIsDropped) {
@@ -143,7 +142,7 @@ TEST_F(Metrics, LinesThatCannotBeReadAreNotReplaced) {
 TEST_F(Metrics, AFolderInTheWayIsNamed) {
   std::filesystem::create_directory(path());
   const std::string said = test::error_of([&] { return MetricsFile(path(), 0); });
-  EXPECT_NE(said.find(path().string()), std::string::npos) << said;
+  EXPECT_MENTIONS(said, path().string());
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/log.h"
+#include "support/matches.h"
 
 namespace echelon {
 namespace {
@@ -62,10 +63,8 @@ TEST(Progress, BarShowsHowFarAndHowLong) {
     progress.state("validating");
   }
   const std::string shown = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(shown.find("[############............] 150/300  loss 5.0000  60.00 s/step  ETA 2 h 30 min"),
-            std::string::npos)
-      << shown;
-  EXPECT_NE(shown.find("ETA 2 h 30 min  validating"), std::string::npos) << shown;
+  EXPECT_MENTIONS(shown, "[############............] 150/300  loss 5.0000  60.00 s/step  ETA 2 h 30 min",
+                  "ETA 2 h 30 min  validating");
   EXPECT_EQ(shown.substr(shown.size() - 4), "\r\033[K") << "the bar is wiped at the end";
 }
 
@@ -77,15 +76,14 @@ TEST(Progress, BarMakesWayForTheLog) {
     log::info("saved step 30");
   }
   const std::string shown = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(shown.find("\r\033[Ksaved step 30\n"), std::string::npos) << shown;
+  EXPECT_MENTIONS(shown, "\r\033[Ksaved step 30\n");
   EXPECT_EQ(shown.substr(shown.size() - 4), "\r\033[K");
 }
 
 TEST(Progress, BarSurvivesTheLastStep) {
   ::testing::internal::CaptureStderr();
   { Progress(Progress::Style::kBar, 1, 3).step(3, 1.0, 0.1); }
-  EXPECT_NE(::testing::internal::GetCapturedStderr().find("[########################] 3/3"),
-            std::string::npos);
+  EXPECT_MENTIONS(::testing::internal::GetCapturedStderr(), "[########################] 3/3");
 }
 
 }  // namespace

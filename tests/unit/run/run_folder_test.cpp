@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/files/new_file.h"
+#include "support/matches.h"
 #include "support/refusal.h"
 #include "support/temp_dir.h"
 
@@ -33,9 +34,7 @@ TEST(RunFolder, SecondOwnerIsRefusedWithTheFirstOnesName) {
   {
     const RunFolder first(dir.path(), true);
     const std::string refusal = refusal_of(dir.path());
-    EXPECT_NE(refusal.find("in use by process " + std::to_string(getpid()) + " on "), std::string::npos)
-        << refusal;
-    EXPECT_NE(refusal.find(dir.path().string()), std::string::npos) << refusal;
+    EXPECT_MENTIONS(refusal, "in use by process " + std::to_string(getpid()) + " on ", dir.path().string());
     EXPECT_NO_THROW(RunFolder(dir.path(), false)) << "other ranks of the same job take no lock";
   }
   EXPECT_EQ(refusal_of(dir.path()), "accepted") << "the lock ends with its owner";
@@ -45,7 +44,7 @@ TEST(RunFolder, RefusalDoesNotEraseTheOwnersName) {
   const test::TempDir dir;
   const RunFolder first(dir.path(), true);
   EXPECT_EQ(refusal_of(dir.path()), refusal_of(dir.path()));
-  EXPECT_NE(refusal_of(dir.path()).find("process"), std::string::npos);
+  EXPECT_MENTIONS(refusal_of(dir.path()), "process");
 }
 
 TEST(RunFolder, LockOfAKilledProcessIsGone) {
@@ -60,7 +59,7 @@ TEST(RunFolder, LockOfAKilledProcessIsGone) {
   }
   char byte = 0;
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
-  EXPECT_NE(refusal_of(dir.path()).find("process " + std::to_string(child)), std::string::npos);
+  EXPECT_MENTIONS(refusal_of(dir.path()), "process " + std::to_string(child));
   kill(child, SIGKILL);
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
   EXPECT_EQ(refusal_of(dir.path()), "accepted");
@@ -94,20 +93,19 @@ TEST(RunFolder, WaitsForAnOwnerThatIsGoing) {
 
 TEST(RunFolder, OfAnotherUserIsRefusedAndLeftAlone) {
   if (::geteuid() != 0) {
-    EXPECT_NE(refusal_of("/").find("belongs to user 0"), std::string::npos);
+    EXPECT_MENTIONS(refusal_of("/"), "belongs to user 0");
     return;
   }
   const test::TempDir dir;
   const auto theirs = dir.path() / "theirs";
   std::filesystem::create_directory(theirs);
   ASSERT_EQ(::chown(theirs.c_str(), 54321, 54321), 0);
-  EXPECT_NE(refusal_of(theirs).find("belongs to user 54321"), std::string::npos) << refusal_of(theirs);
-  EXPECT_NE(refusal_of(theirs).find("set run.allow_foreign_folder=true"), std::string::npos);
+  EXPECT_MENTIONS(refusal_of(theirs), "belongs to user 54321", "set run.allow_foreign_folder=true");
   EXPECT_TRUE(std::filesystem::is_empty(theirs));
   const auto mine = dir.path() / "mine";
   std::filesystem::create_directories(mine / "logs");
   ASSERT_EQ(::chown((mine / "logs").c_str(), 54321, 54321), 0);
-  EXPECT_NE(refusal_of(mine).find("logs' belongs to user 54321"), std::string::npos);
+  EXPECT_MENTIONS(refusal_of(mine), "logs' belongs to user 54321");
   EXPECT_NO_THROW(RunFolder(theirs, true, {.allow_foreign = true}));
 }
 
@@ -145,7 +143,7 @@ TEST(RunFolder, OfAStartThatFailedGoesWhenTheStartMadeIt) {
 TEST(RunFolder, AFileInTheWayIsNamed) {
   const test::TempDir dir;
   fs::publish_file(dir.path() / "taken", "", Code::kUsage);
-  EXPECT_NE(refusal_of(dir.path() / "taken").find("taken"), std::string::npos);
+  EXPECT_MENTIONS(refusal_of(dir.path() / "taken"), "taken");
 }
 
 }  // namespace

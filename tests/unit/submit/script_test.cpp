@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "app/submit/program.h"
-#include "app/submit/words.h"
 #include "base/files/fs.h"
 #include "base/str.h"
 #include "support/golden_table.h"

@@ -6,6 +6,7 @@
 
 #include "app/submit/follow.h"
 #include "app/submit/program.h"
+#include "support/matches.h"
 #include "unit/submit/requests.h"
 
 namespace echelon::submit {
@@ -25,8 +26,8 @@ TEST(Refusal, PassesOnWhatSlurmSaidWithAdvice) {
             Code::kEnvironment);
   const Error unknown = refusal("sbatch: error: \x1b[31mno\n");
   EXPECT_EQ(unknown.code(), Code::kEnvironment);
-  EXPECT_NE(std::string(unknown.what()).find("\\x1b[31mno; the script is kept"), std::string::npos);
-  EXPECT_NE(std::string(refusal("").what()).find("it does not say why"), std::string::npos);
+  EXPECT_MENTIONS(unknown.what(), "\\x1b[31mno; the script is kept");
+  EXPECT_MENTIONS(refusal("").what(), "it does not say why");
 }
 
 TEST(Command, SeesTheEnvironmentWithoutWhatBelongsToAnotherJob) {

@@ -7,6 +7,7 @@
 
 #include "base/files/fs.h"
 #include "recipe/load.h"
+#include "support/matches.h"
 #include "support/temp_dir.h"
 #include "unit/submit/requests.h"
 
@@ -68,14 +69,15 @@ TEST_F(Submissions, KeepScriptAndResolvedRecipeInTheRunsFolder) {
   keep(second);
   EXPECT_EQ(second.script_path(), here() / "runs/small/submissions/2/job.sbatch");
   EXPECT_EQ(text_of(folder / "job.sbatch"), first.script);
-  EXPECT_TRUE(error_of([&] {
-                keep(second);
-                return 0;
-              }).find("another submit has just made it") != std::string::npos);
+  EXPECT_MENTIONS(error_of([&] {
+                    keep(second);
+                    return 0;
+                  }),
+                  "another submit has just made it");
 }
 
 TEST_F(Submissions, SpeakOfTheRecipeBeforeAnythingElse) {
-  EXPECT_TRUE(refusal(options({"optim.learning_rate=1"})).find("optim.lr") != std::string::npos);
+  EXPECT_MENTIONS(refusal(options({"optim.learning_rate=1"})), "optim.lr");
   EXPECT_TRUE(
       refusal(options({"train.global_batch_size=12"})).starts_with("2: --nodes 4 x --tasks-per-node 2: "));
 }
@@ -123,11 +125,11 @@ TEST_F(Submissions, OfASweepHaveARunForEachValue) {
   EXPECT_EQ(second.recipe.optim.lr, 0.5);
   EXPECT_EQ(second.recipe.run.seed, 1);
   EXPECT_EQ(second.origins.at("optim.lr"), "command line");
-  EXPECT_NE(submission.script.find("\n#SBATCH --array=0-1%1\n"), std::string::npos);
+  EXPECT_MENTIONS(submission.script, "\n#SBATCH --array=0-1%1\n");
   all.overrides.emplace_back("run.dir=runs/lr-{task}");
   EXPECT_EQ(prepare(all).runs[0].dir, here() / "runs/lr-0");
   all.array = "optim.learning_rate=1,2";
-  EXPECT_TRUE(refusal(all).find("task 0: command line: 'optim.learning_rate=1'") != std::string::npos);
+  EXPECT_MENTIONS(refusal(all), "task 0: command line: 'optim.learning_rate=1'");
 }
 
 TEST_F(Submissions, RefuseATaskThatTheRecipeItselfHolds) {
@@ -138,11 +140,11 @@ TEST_F(Submissions, RefuseATaskThatTheRecipeItselfHolds) {
     Options all = options();
     all.array = array;
     const std::string said = refusal(all);
-    EXPECT_NE(said.find("run.dir is \"runs/try-{task}\": {task} is replaced by the task's number in "
-                        "overrides only"),
-              std::string::npos)
+    EXPECT_MENTIONS(said,
+                    "run.dir is \"runs/try-{task}\": {task} is replaced by the task's number in "
+                    "overrides only")
         << array << ": " << said;
-    EXPECT_NE(said.find("recipe.yaml:"), std::string::npos) << said;
+    EXPECT_MENTIONS(said, "recipe.yaml:");
   }
   Options all = options({"run.dir=runs/try-{task}"});  // the override wins
   all.array = "0-3";
@@ -168,13 +170,11 @@ TEST_F(Submissions, OfAnArrayDoNotShareARunAtTheSameTime) {
   EXPECT_EQ(prepare(all).runs.size(), 1U);
   all = options({"run.seed={task}"});
   all.array = "0-3%1";
-  EXPECT_TRUE(refusal(all).find("the recipe of task 1 differs from that of task 0") != std::string::npos);
+  EXPECT_MENTIONS(refusal(all), "the recipe of task 1 differs from that of task 0");
   all = options({"run.dir=\"runs/try-{task}\""});
   all.array = "0-3";
-  EXPECT_TRUE(refusal(all).find("write {task} into run.dir, without quotes") != std::string::npos)
-      << refusal(all);
-  EXPECT_TRUE(refusal(options({"run.seed={task}"})).find("but this job has no array: add --array") !=
-              std::string::npos);
+  EXPECT_MENTIONS(refusal(all), "write {task} into run.dir, without quotes");
+  EXPECT_MENTIONS(refusal(options({"run.seed={task}"})), "but this job has no array: add --array");
 }
 
 TEST_F(Submissions, WarnOfFoldersThatNodesDoNotShare) {

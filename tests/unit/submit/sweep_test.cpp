@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "support/matches.h"
 #include "support/refusal.h"
 
 namespace echelon::submit {
@@ -25,7 +26,7 @@ TEST(Sweep, HasATaskForEachValue) {
 TEST(Sweep, RefusesEmptyValues) {
   for (const char* text : {"optim.lr=", "optim.lr=1e-3,", "optim.lr=,1", "=1,2", "optim.lr=%1"}) {
     const std::string said = test::refusal(Code::kUsage, [&] { (void)sweep_in(text); });
-    EXPECT_NE(said.find("such as optim.lr=1e-3,3e-3,1e-2"), std::string::npos) << text << ": " << said;
+    EXPECT_MENTIONS(said, "such as optim.lr=1e-3,3e-3,1e-2") << text << ": " << said;
   }
 }
 
