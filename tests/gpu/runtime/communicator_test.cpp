@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "comm/agree.h"
 #include "gpu/runtime/ranks.h"
+#include "support/matches.h"
 
 namespace echelon::test {
 namespace {
@@ -46,7 +47,7 @@ class Schedules : public ::testing::TestWithParam<std::pair<int, int>> {};
 
 TEST_P(Schedules, StepsComeOutRightAndInOrder) {
   const char* wish = std::getenv("ECHELON_TEST_SCHEDULES");
-  EXPECT_EQ(each(wish == nullptr ? 40 : std::stoul(wish),
+  EXPECT_EQ(each(wish == nullptr ? 15 : std::stoul(wish),
                  [](std::size_t seed) {
                    const auto [ranks, per_node] = GetParam();
                    const Outcome outcome =
@@ -185,11 +186,9 @@ TEST(Digest, TellsRanksThatHaveIssuedOtherOperations) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     EXPECT_TRUE(reduce_twice(seed, false).clean());
     const Outcome outcome = reduce_twice(seed, true);
-    EXPECT_NE(outcome.text().find(
-                  "rank 1 has issued different operations than the other ranks; its last: #1 all-reduce "
-                  "'norm'"),
-              std::string::npos)
-        << outcome.text();
+    EXPECT_MENTIONS(outcome.text(),
+                    "rank 1 has issued different operations than the other ranks; its last: #1 all-reduce "
+                    "'norm'");
   }
 }
 
@@ -207,11 +206,9 @@ TEST(Digest, ADifferenceThatNcclCannotRunEndsWithTheOperation) {
       }
       world->barrier("end");
     });
-    EXPECT_NE(outcome.text().find(
-                  "the ranks of 'id 1/1.0' differ: rank 0 is at ncclAllGather of 4 x type 7, rank 1 at "
-                  "ncclAllGather of 5 x type 7"),
-              std::string::npos)
-        << outcome.text();
+    EXPECT_MENTIONS(outcome.text(),
+                    "the ranks of 'id 1/1.0' differ: rank 0 is at ncclAllGather of 4 x type 7, rank 1 at "
+                    "ncclAllGather of 5 x type 7");
     EXPECT_FALSE(outcome.errors[0].empty() || outcome.errors[1].empty()) << outcome.text();
     EXPECT_TRUE(outcome.standstill.empty()) << outcome.text();
   }

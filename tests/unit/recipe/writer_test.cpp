@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <random>
 
 #include "recipe/check/check.h"
 #include "recipe/load.h"
 #include "recipe/yaml/value.h"
 #include "recipe_support.h"
+#include "support/long_form.h"
+#include "support/matches.h"
 
 namespace echelon {
 namespace {
@@ -168,8 +169,7 @@ std::string all_values(const Recipe& recipe) {
 
 TEST(ToYaml, RoundTripsAnyRecipeExactly) {
   std::mt19937_64 random(11);
-  int accepted = 0;
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < (test::long_form() ? 200 : 60); ++i) {
     Recipe recipe;
     for (const Key& key : keys()) std::visit(Randomize{key, random}, key.slot(recipe));
     // Make the model and the batch agree; all else stays random.
@@ -200,9 +200,7 @@ TEST(ToYaml, RoundTripsAnyRecipeExactly) {
     const LoadedRecipe again = test::parse(yaml);
     ASSERT_EQ(all_values(again.recipe), all_values(recipe));
     ASSERT_EQ(to_yaml(again.recipe), yaml);
-    ++accepted;
   }
-  EXPECT_EQ(accepted, 200);
 }
 
 TEST(ToYaml, WritesTheLargestListsAndMapsSoThatTheyCanBeRead) {
@@ -223,15 +221,15 @@ TEST(ToYaml, WritesTheLargestListsAndMapsSoThatTheyCanBeRead) {
 TEST(ToYaml, PutsTheOriginBehindEachValueAsAComment) {
   const LoadedRecipe loaded = test::parse(test::kSynthetic, {"optim.lr=1e-2"});
   const std::string yaml = to_yaml(loaded.recipe, &loaded.origins);
-  EXPECT_NE(yaml.find("  kind: synthetic_tokens              # r.yaml:1:14\n"), std::string::npos) << yaml;
-  EXPECT_NE(yaml.find("  lr: 0.01                            # command line\n"), std::string::npos) << yaml;
+  EXPECT_MENTIONS(yaml, "  kind: synthetic_tokens              # r.yaml:1:14\n",
+                  "  lr: 0.01                            # command line\n");
   EXPECT_EQ(to_yaml(test::parse(yaml).recipe), to_yaml(loaded.recipe));
 }
 
 TEST(ToYaml, IsFlatEvenWhenTheRecipeHadABase) {
   const LoadedRecipe loaded = recipe::parse_recipe_text(
       "a.yaml", "include: b.yaml\n", {}, [](const auto&) { return std::string(test::kSynthetic); });
-  EXPECT_EQ(to_yaml(loaded.recipe).find("include"), std::string::npos);
+  EXPECT_FALSE(test::mentions(to_yaml(loaded.recipe), "include"));
 }
 
 }  // namespace
