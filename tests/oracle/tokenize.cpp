@@ -2,7 +2,6 @@
 // count, i32 each) and their decoding (u32 size, bytes). Before them: i32 BOS, EOS, vocab_size.
 // tokenize --json MODEL: the tokenizer.json of a sentencepiece model.
 #include <cstdint>
-#include <cstdio>
 #include <iostream>
 #include <string>
 #include <vector>

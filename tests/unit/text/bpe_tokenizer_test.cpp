@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/str.h"
+#include "support/matches.h"
 #include "support/tokenizer_json.h"
 #include "text/bpe/pattern_syntax.h"
 #include "unit/data/fixtures.h"
@@ -11,10 +12,7 @@ namespace echelon::data {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using testing::byte_level_document;
-using testing::byte_level_json;
-using testing::characters_document;
-using testing::message_of;
+using namespace testing;  // NOLINT
 
 Json added_token(const char* content, int id) {
   Json token = byte_level_document()["added_tokens"][0];
@@ -175,9 +173,8 @@ TEST(BpeTokenizer, NamesTheFieldThatIsWrong) {
   Json holes = byte_level_document();  // the next free id of the package is one of the vocabulary
   holes["model"]["vocab"].erase("x");
   holes["added_tokens"].push_back(added_token("new", 260));
-  EXPECT_NE(
-      message_of([&] { BpeTokenizer(holes.dump(), "t"); }).find("gives the id 260 to 'new' and to 'Ġt'"),
-      std::string::npos);
+  EXPECT_MENTIONS(message_of([&] { BpeTokenizer(holes.dump(), "t"); }),
+                  "gives the id 260 to 'new' and to 'Ġt'");
   EXPECT_EQ(refusal_of("/added_tokens/3", added_token("new", 262)),
             ".added_tokens[3].id is 262, expected 261, which is the next free one for 'new'");
   EXPECT_EQ(refusal_of("/added_tokens/3", added_token("[PAD]", 0)),

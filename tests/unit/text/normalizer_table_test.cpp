@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "support/matches.h"
 #include "support/sentencepiece_model.h"
 
 namespace echelon::data {
@@ -70,19 +71,16 @@ TEST(NormalizerTable, IsNotSafeWhenItLeadsOutOfItself) {
     testing::set_unit(changed, at, bits);
     return normalizer_table_problem(changed);
   };
-  const auto mentions = [](const std::string& text, const char* part) {
-    return text.find(part) != std::string::npos;
-  };
   const std::uint32_t a = testing::unit_of(table, "a");
   const std::uint32_t value_of_a = (a ^ testing::unit_bits(table, a) >> 10);
-  EXPECT_TRUE(mentions(problem_with(0, 0x7FFFFCU << 10), "unit 0 points outside its array"));
-  EXPECT_TRUE(mentions(problem_with(0, 0x1FFFFFU << 10 | 1U << 9), "unit 0 points outside its array"));
-  EXPECT_TRUE(mentions(problem_with(a, 0x1FFFFFU << 10 | 'a'), "points outside its array"));
-  EXPECT_TRUE(mentions(problem_with(a + 1, 0x1FFFFFU << 10 | 'b'), "points outside its array"));
-  EXPECT_TRUE(mentions(problem_with(value_of_a, 0xFFFFFFFFU), "points outside its texts"));
-  EXPECT_TRUE(mentions(problem_with(value_of_a, 0x80000002U), "points outside its texts"));
-  EXPECT_TRUE(mentions(problem_with(a, (a ^ testing::unit_bits(table, 0) >> 10) << 10 | 'a'), "cycle"));
-  EXPECT_TRUE(mentions(problem_with(0, 0), "cycle")) << "the root is its own child";
+  EXPECT_MENTIONS(problem_with(0, 0x7FFFFCU << 10), "unit 0 points outside its array");
+  EXPECT_MENTIONS(problem_with(0, 0x1FFFFFU << 10 | 1U << 9), "unit 0 points outside its array");
+  EXPECT_MENTIONS(problem_with(a, 0x1FFFFFU << 10 | 'a'), "points outside its array");
+  EXPECT_MENTIONS(problem_with(a + 1, 0x1FFFFFU << 10 | 'b'), "points outside its array");
+  EXPECT_MENTIONS(problem_with(value_of_a, 0xFFFFFFFFU), "points outside its texts");
+  EXPECT_MENTIONS(problem_with(value_of_a, 0x80000002U), "points outside its texts");
+  EXPECT_MENTIONS(problem_with(a, (a ^ testing::unit_bits(table, 0) >> 10) << 10 | 'a'), "cycle");
+  EXPECT_MENTIONS(problem_with(0, 0), "cycle") << "the root is its own child";
 }
 
 TEST(NormalizerTable, IsNotSafeWhenItsPartsAreCut) {

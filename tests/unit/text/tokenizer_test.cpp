@@ -5,6 +5,7 @@
 #include <random>
 
 #include "base/str.h"
+#include "support/matches.h"
 #include "support/places.h"
 #include "support/sentencepiece_model.h"
 #include "text/decode_any.h"
@@ -18,9 +19,7 @@
 namespace echelon {
 namespace {
 
-using testing::message_of;
-using testing::TempDir;
-using testing::write_bytes;
+using namespace testing;  // NOLINT
 
 /// Source files of this project, tabs, newlines and other alphabets included.
 std::vector<std::string> corpus() {
@@ -130,8 +129,7 @@ TEST(Tokenizer, RefusesWhatIsNoModel) {
     EXPECT_EQ(message_of(load), refusal) << what;
     EXPECT_EQ(::testing::internal::GetCapturedStderr(), "") << what;
   }
-  EXPECT_NE(message_of([&] { (void)Tokenizer::load(dir.path()); }).find("holds no tokenizer: expected"),
-            std::string::npos);
+  EXPECT_MENTIONS(message_of([&] { (void)Tokenizer::load(dir.path()); }), "holds no tokenizer: expected");
 }
 
 TEST(Tokenizer, NeverCrashesOnADamagedModel) {
@@ -225,7 +223,7 @@ TEST(TokenizerTraining, SaysWhyItCannot) {
   for (int c = 0; c < 400; ++c) many += {static_cast<char>(0xC4 + c / 64), static_cast<char>(0x80 + c % 64)};
   const std::string text = message_of([&] { (void)data::train_tokenizer({many}, 300); });
   EXPECT_EQ(text.rfind("cannot train a tokenizer of 300 pieces: ", 0), 0U) << text;
-  EXPECT_NE(text.find("raise --train-tokenizer to that or more"), std::string::npos) << text;
+  EXPECT_MENTIONS(text, "raise --train-tokenizer to that or more");
 }
 
 TEST(SentencepieceTokenizer, RefusesTablesThatLeadOutOfThemselves) {
@@ -257,16 +255,14 @@ TEST(SentencepieceTokenizer, RefusesMoreNestedSymbolsThanTheLibraryHasRoomFor) {
   const data::SentencepieceTokenizer most(model.bytes(), "m");
   EXPECT_EQ(most.encode(std::string(64, 'x')).size(), 2U);  // the space in front, and all of it
   model.piece(std::string(65, 'x'), 0, data::SentencepiecePiece::Type::kUserDefined);
-  EXPECT_NE(message_of([&] { data::SentencepieceTokenizer(model.bytes(), "m"); }).find("begin one another"),
-            std::string::npos);
+  EXPECT_MENTIONS(message_of([&] { data::SentencepieceTokenizer(model.bytes(), "m"); }), "begin one another");
 }
 
 TEST(SentencepieceTokenizer, RefusesASymbolWithoutALetter) {
   using Type = data::SentencepiecePiece::Type;
   testing::SentencepieceModel model;
   model.piece("<unk>", 0, Type::kUnknown).piece("b", -1).piece("", 0, Type::kUserDefined);
-  EXPECT_NE(message_of([&] { data::SentencepieceTokenizer(model.bytes(), "m"); }).find("is neither"),
-            std::string::npos);
+  EXPECT_MENTIONS(message_of([&] { data::SentencepieceTokenizer(model.bytes(), "m"); }), "is neither");
 }
 
 TEST(DecodeAny, ShowsIdsThatTheTokenizerDoesNotHave) {

@@ -10,8 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using Ids = std::vector<std::int32_t>;
-using testing::message_of;
-using testing::unigram_document;
+using namespace testing;  // NOLINT
 
 TEST(Unigram, ChoosesThePiecesOfTheLargestSum) {
   const BpeTokenizer tokenizer(unigram_document().dump(), "t");
