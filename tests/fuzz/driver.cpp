@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "support/long_form.h"
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 // A fuzzer may bring seeds that are easier made than stored.
 [[gnu::weak]] std::vector<std::string> fuzz_seeds();
@@ -166,6 +168,7 @@ int main(int argc, char** argv) {
     std::signal(signal, save_input);
   for (const std::string& seed : seeds) run(seed);
   Mutator mutator(seeds, random);
+  if (echelon::test::long_form()) runs *= 3;
   for (std::uint64_t i = 0; i < runs; ++i) run(mutator.next());
   std::printf("%zu seeds and %llu mutated inputs\n", seeds.size(), static_cast<unsigned long long>(runs));
   return 0;
