@@ -124,9 +124,14 @@ def compare_gradients(args, folder, cases, compare):
     return all(good)
 
 
+def worst_of(errors):
+    """The name of the largest error, or of one that is NaN."""
+    return max(errors, key=lambda name: (errors[name] != errors[name], errors[name]))
+
+
 def verdict(name, ranks, errors, limit, about=""):
     """Tells the largest of the errors; is it within the limit?"""
-    worst = max(errors, key=errors.get)
+    worst = worst_of(errors)
     ok = errors[worst] <= limit  # false for NaN too
     print(f"{'ok  ' if ok else 'FAIL'} {name} on {ranks}: {about}largest relative error {errors[worst]:.1e} ({worst}) of "
           f"{len(errors)}, allowed {limit:.0e}", flush=True)
