@@ -96,7 +96,8 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
     const variable_list saved = ctx->get_saved_variables();
     const at::Tensor dy = grads[0].contiguous();
     const Fp8Wanted wanted{.rows = ctx->needs_input_grad(0), .transposed = ctx->needs_input_grad(1)};
-    const Fp8Orders dy8 = to_fp8(dy, kGradients, fp8_scale(dy, kGradients), wanted);
+    Fp8Orders dy8;
+    if (wanted.rows || wanted.transposed) dy8 = to_fp8(dy, kGradients, fp8_scale(dy, kGradients), wanted);
     at::Tensor dx;
     if (wanted.rows) {
       const Fp8Orders w8 = to_fp8(weight.value.detach(), kValues, saved[0], {.transposed = true});

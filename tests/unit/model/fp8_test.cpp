@@ -68,7 +68,7 @@ TEST(Fp8Matrix, EveryBf16InRangeBecomesTheNearestValue) {
   const at::Tensor all = at::arange(-32768, 32768, at::kShort).view(at::kBFloat16);
   for (const Fp8Format& format : {kE4m3, kE5m2}) {
     const at::Tensor in_range = all.masked_select(all.abs() <= format.largest);
-    const at::Tensor matrix = in_range.narrow(0, 0, in_range.numel() / 16 * 16).view({-1, 16});
+    const at::Tensor matrix = at::constant_pad_nd(in_range, {0, -in_range.numel() & 15}).view({-1, 16});
     const at::Tensor made = to_fp8(matrix, type_of(format), at::ones({2}), {.rows = true}).rows.elements;
     const at::Tensor wide = matrix.to(at::kDouble);
     const at::Tensor found = made.to(at::kDouble);
@@ -195,6 +195,16 @@ TEST(Fp8Linear, OfAFrozenWeightGivesTheInputsGradientAlone) {
   fp8_linear(x, w).backward(dy);
   EXPECT_LT(relative_error(x.grad(), at::mm(rounded(kE5m2, dy), rounded(kE4m3, w.value))), 2e-6);
   EXPECT_FALSE(w.value.grad().defined());
+}
+
+TEST(Fp8Linear, OfAFrozenWeightAndInputTrainsTheBias) {
+  Parameter w("w", {32, 16}, {});
+  Parameter bias("b", {32}, {});
+  w.value = at::randn({32, 16});
+  bias.value = at::randn({32}).requires_grad_(true);
+  const at::Tensor dy = at::randn({8, 32});
+  fp8_linear(at::randn({8, 16}), w, {}, &bias).backward(dy);
+  EXPECT_LT(relative_error(bias.value.grad(), dy.sum(0)), 2e-6);
 }
 
 ModelOptions small(ModelKind kind) {
