@@ -173,18 +173,17 @@ PrepareReport prepare_one(const Arguments& arguments, const data::PrepareOptions
 void prepare_mixture(const Arguments& arguments) {
   const data::PrepareOptions& options = arguments.options;
   std::vector<data::MixturePart> parts = data::mixture_parts(options, arguments.weights);
-  show_progress([&](const data::ProgressCallback& progress) {
-    data::prepare_mixture_tokenizer(options, parts, progress);
-  });
+  std::shared_ptr<const void> lock;
+  show_progress(
+      [&](const data::ProgressCallback& progress) { lock = data::begin_mixture(options, parts, progress); });
   std::vector<PrepareReport> reports;
   nlohmann::ordered_json json;
   for (const data::MixturePart& part : parts) {
     log::info("source " + part.name);
     json["sources"][part.name] = to_json(reports.emplace_back(prepare_one(arguments, part.options)));
   }
-  const std::string file = options.output + "/mixture.yaml";
   const std::string recipe = data::mixture_recipe(parts, reports);
-  fs::publish_file(file, recipe, Code::kData);
+  const std::string file = data::publish_mixture(options, recipe);
   json["recipe"] = file;
   if (arguments.json) {
     std::cout << json_text(json) << "\n";

@@ -97,11 +97,22 @@ class Tests(product.Case):
         self.assertEqual([True, False], [b"struct" in (self.folder / folder / "tokenizer.model").read_bytes()
                                          for folder in ("mix", "joined")])
 
-        before = {path: path.stat().st_mtime_ns for path in (self.folder / "mix").rglob("*") if path.name != "mixture.yaml"}
+        before = {path: path.stat().st_mtime_ns for path in (self.folder / "mix").rglob("*") if path.is_file()}
         again = json.loads(self.command(product.ECHELON, *self.MIXTURE, "-o", "mix", *options, "--json").out)
         self.assertEqual((["web", "code"], [True, True], "mix/mixture.yaml"), (
             list(again["sources"]), [part["up_to_date"] for part in again["sources"].values()], again["recipe"]))
         self.assertEqual(before, {path: path.stat().st_mtime_ns for path in before})
+        written = self.folder / "mix/mixture.yaml"
+        text = written.read_text()
+        written.write_text(text.replace("0.7", "0.1"))
+        self.assertIn("'mix/mixture.yaml' has another text", self.command(product.ECHELON, *self.MIXTURE, "-o", "mix", *options, code=4).err)
+        self.command(product.ECHELON, *self.MIXTURE, "-o", "mix", *options, "--force")
+        self.assertEqual(text, written.read_text())
+        tokenizer = self.folder / "mix/tokenizer.model"
+        model = tokenizer.read_bytes()
+        tokenizer.write_bytes(b"")
+        self.command(product.ECHELON, *self.MIXTURE, "-o", "mix", *options)
+        self.assertEqual(model, tokenizer.read_bytes())
         other = ["web=0.5" if word == "web=0.7" else word for word in self.MIXTURE]
         self.assertIn("'mix/prepare.json' was made from other sources or options",
                       self.command(product.ECHELON, *other, "-o", "mix", *options, code=4).err)
@@ -118,14 +129,14 @@ class Tests(product.Case):
         tree = lambda folder: {str(path.relative_to(self.folder / folder)): path.read_bytes().replace(folder.encode(), b"mix")
                                for path in (self.folder / folder).rglob("*") if path.is_file()}
         self.command(product.ECHELON, *self.MIXTURE, "-o", "mix", *options)
-        for number, point in enumerate(("publish::1", "publish::2", "prepare_saved::2", "prepare_finished")):
+        for number, point in enumerate(("publish::1", "publish::2", "publish::3", "prepare_saved::2", "prepare_finished")):
             with self.subTest(point):
                 output = f"mi{number}"
                 self.command(product.ECHELON, *self.MIXTURE, "-o", output, *options, code=-9, ECHELON_KILL_POINT=point)
                 again = self.command(product.ECHELON, *self.MIXTURE, "-o", output, *options)
                 whole, made = tree("mix"), tree(output)
                 self.assertEqual([], [path for path in whole.keys() | made.keys() if whole.get(path) != made.get(path)])
-                self.assertEqual(number > 1, "training the tokenizer" not in again.err, again.err)
+                self.assertEqual(number > 2, "training the tokenizer" not in again.err, again.err)
 
 
 if __name__ == "__main__":

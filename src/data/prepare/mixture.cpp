@@ -7,13 +7,15 @@
 #include <system_error>
 #include <utility>
 
+#include "base/checksum/crc32c.h"
 #include "base/error.h"
-#include "base/files/disk.h"
+#include "base/files/fs.h"
 #include "base/files/new_file.h"
 #include "base/foreign_text.h"
 #include "base/number.h"
 #include "base/str.h"
 #include "data/prepare/corpus.h"
+#include "data/prepare/partial_output.h"
 #include "data/prepare/prepare_manifest.h"
 #include "data/prepare/sources.h"
 #include "data/prepare/text_format.h"
@@ -27,15 +29,29 @@ std::pair<std::string, std::string> split(const std::string& word) {
   return {word.substr(0, at), word.substr(std::min(at + 1, word.size()))};
 }
 
-/// A name is a folder's and, in a recipe, that of a validation source.
+/// A name is a folder's and, in a recipe, that of a validation source. No file of the mixture's folder is
+/// called so.
 void check_name(const std::string& name, const std::string& word) {
-  constexpr const char* kCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
-  if (name.find_first_not_of(kCharacters) == std::string::npos && !name.starts_with('.') &&
-      !name.starts_with('-') && !name.empty())
+  constexpr const char* kCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+  constexpr std::size_t kMost = 100;  // that a recipe takes
+  if (name.find_first_not_of(kCharacters) == std::string::npos && !name.starts_with('-') && !name.empty() &&
+      name.size() <= kMost)
     return;
-  throw Error(Code::kUsage,
-              str("source '", word, "': with --weight it is NAME=PATH, such as web=texts, the name ",
-                  "of letters, digits, '_', '-' and '.'"));
+  throw Error(Code::kUsage, str("source '", word,
+                                "': with --weight it is NAME=PATH, such as web=texts, the name of at most ",
+                                kMost, " letters, digits, '_' and '-'"));
+}
+
+constexpr const char* kTokenizerCrc = "tokenizer_crc32c";
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+
+/// Returns whether `file` is the tokenizer that a command of the manifest's identity has trained.
+bool is_announced(const PrepareManifest& manifest, const std::filesystem::path& file) {
+  const nlohmann::json announced = manifest.announced();
+  std::error_code none;
+  return !announced.is_null() && std::filesystem::exists(file, none) &&
+         announced.value(kTokenizerCrc, nlohmann::json()) ==
+             crc32c(fs::read_file(file, kMostBytes, Code::kData));
 }
 
 double weight_of(const std::string& word) {
@@ -65,6 +81,7 @@ std::vector<MixturePart> mixture_parts(const PrepareOptions& options,
     MixturePart part{.name = name, .options = options};
     part.options.sources = {path};
     part.options.output = (std::filesystem::path(options.output) / name).string();
+    part.options.leave_out = options.output;
     parts.push_back(std::move(part));
   }
   for (const std::string& word : weights) {
@@ -81,31 +98,33 @@ std::vector<MixturePart> mixture_parts(const PrepareOptions& options,
   return parts;
 }
 
-void prepare_mixture_tokenizer(const PrepareOptions& options, std::vector<MixturePart>& parts,
-                               const ProgressCallback& progress) {
+std::shared_ptr<const void> begin_mixture(const PrepareOptions& options, std::vector<MixturePart>& parts,
+                                          const ProgressCallback& progress) {
   std::vector<std::vector<SourceFile>> files;
+  std::vector<PrepareOptions> samples;
+  double total = 0;
   for (const MixturePart& part : parts) {
     check_options(part.options);
     files.push_back(list_sources(part.options).files);
+    samples.push_back(settle_format(part.options, files.back()));
+    total += part.weight;
   }
   make_output_folder(options);
+  // It keeps no work: it is the lock.
+  auto lock = std::make_shared<const PartialOutput>(options, nullptr, progress);
   fs::remove_drafts(options.output);  // of commands that were killed
-  if (!options.tokenizer.empty()) return;
+  if (!options.tokenizer.empty()) return lock;
 
-  double total = 0;
-  for (const MixturePart& part : parts) total += part.weight;
   nlohmann::ordered_json identity;
-  std::vector<PrepareOptions> samples;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    PrepareOptions& sample = samples.emplace_back(settle_format(parts[i].options, files[i]));
-    identity[parts[i].name] = PrepareManifest(sample, files[i], nullptr).identity();
+    identity[parts[i].name] = PrepareManifest(samples[i], files[i], nullptr).identity();
     identity[parts[i].name]["weight"] = parts[i].weight;
-    sample.train_bytes =
+    samples[i].train_bytes =
         static_cast<std::uint64_t>(parts[i].weight / total * static_cast<double>(options.train_bytes));
   }
   const std::filesystem::path file = std::filesystem::path(options.output) / "tokenizer.model";
   const PrepareManifest manifest(options, std::move(identity));
-  if (std::error_code none; !manifest.announced() || !std::filesystem::exists(file, none)) {
+  if (!is_announced(manifest, file)) {
     manifest.check_replaceable();
     std::vector<std::string> lines;
     for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -113,16 +132,14 @@ void prepare_mixture_tokenizer(const PrepareOptions& options, std::vector<Mixtur
       std::move(more.begin(), more.end(), std::back_inserter(lines));
     }
     const std::string model = train_on_sample(lines, options, progress);
-    // In this order, so that a kill never leaves the tokenizer of another mixture beside the manifest of this
-    // one.
-    (void)fs::disk().unlink(file.c_str());
-    manifest.announce();
+    manifest.announce({{kTokenizerCrc, crc32c(model)}});
     fs::publish_file(file, model, Code::kData);
   }
   for (MixturePart& part : parts) {
     part.options.tokenizer = file.string();
     part.options.train_vocab_size = 0;
   }
+  return lock;
 }
 
 std::string mixture_recipe(const std::vector<MixturePart>& parts, const std::vector<PrepareReport>& reports) {
@@ -138,8 +155,21 @@ std::string mixture_recipe(const std::vector<MixturePart>& parts, const std::vec
   std::string validation;
   for (std::size_t i = 0; i < parts.size(); ++i)
     if (reports[i].valid.tokens > 0)
-      validation += str("      ", parts[i].name, ": ", path_of(parts[i], "valid.tok"), "\n");
+      validation += str("      \"", parts[i].name, "\": ", path_of(parts[i], "valid.tok"), "\n");
   return text + (validation.empty() ? "" : "  validation:\n    sources:\n" + validation);
+}
+
+std::string publish_mixture(const PrepareOptions& options, const std::string& recipe) {
+  const std::filesystem::path file = std::filesystem::path(options.output) / "mixture.yaml";
+  if (std::error_code none; std::filesystem::exists(file, none)) {
+    if (fs::read_file(file, kMostBytes, Code::kData) == recipe) return file.string();
+    if (!options.force)
+      throw Error(Code::kData,
+                  str("'", file.string(), "' has another text than this command writes, such as ",
+                      "changed weights: move it away, or replace it with --force"));
+  }
+  fs::publish_file(file, recipe, Code::kData);
+  return file.string();
 }
 
 }  // namespace echelon::data

@@ -25,15 +25,6 @@
 namespace echelon::data {
 namespace {
 
-/// Resolves what depends on the format, which may depend on the sources.
-void check_fields(const PrepareOptions& settled) {
-  if (settled.rows()) return;
-  const char* option = settled.pairs() ? "--input and --target need" : "--field needs";
-  if (!settled.pairs() && settled.field.empty()) return;
-  throw Error(Code::kUsage, str(option, " rows, and the sources are read as ", word_of(settled.format),
-                                "; name their format with --format csv, jsonl or parquet"));
-}
-
 /// Special tokens are found in a text by a tokenizer.json alone.
 void settle_chat_tokenizer(PrepareOptions& options) {
   std::error_code ignored;
@@ -156,7 +147,6 @@ PrepareReport prepare(const PrepareOptions& given, const ProgressCallback& progr
   const Sources sources = list_sources(given);
   const auto& files = sources.files;
   PrepareOptions options = settle_format(given, files);
-  check_fields(options);
   settle_tokenizer(options, progress);
   if (given.format == TextFormat::kBySuffix) progress({.remark = describe_format(options, files)});
   make_output_folder(options);

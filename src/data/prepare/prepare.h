@@ -40,6 +40,7 @@ namespace echelon::data {
 struct PrepareOptions {
   std::vector<std::string> sources;  ///< files and folders
   std::string output;                ///< folder
+  std::string leave_out;             ///< folder that belongs to no source; empty: output
   std::vector<std::string> include;  ///< shell patterns; empty: default_include(format)
   TextFormat format = TextFormat::kBySuffix;
   std::string field;                     ///< jsonl, csv, parquet; empty: "text"

@@ -126,18 +126,19 @@ std::optional<PrepareReport> PrepareManifest::find_finished() const {
   }
 }
 
-bool PrepareManifest::announced() const {
+nlohmann::json PrepareManifest::announced() const {
   try {
     const auto text =
         fs::read_file(stdfs::path(folder_) / "prepare.json", std::uint64_t{1} << 20, Code::kData);
-    return made(read_foreign_json(text).value);
+    nlohmann::json manifest = read_foreign_json(text).value;
+    return made(manifest) ? manifest : nlohmann::json();
   } catch (const Error&) {
-    return false;  // no manifest: the other files in the folder decide
+    return {};  // no manifest: the other files in the folder decide
   }
 }
 
 void PrepareManifest::check_replaceable() const {
-  if (options_.force || announced()) return;
+  if (options_.force || !announced().is_null()) return;
   const stdfs::path folder(folder_);
   std::error_code ignored;
   std::vector<std::string> names{"prepare.json", "train.tok", "valid.tok", "tokenizer.model",
@@ -153,10 +154,9 @@ void PrepareManifest::check_replaceable() const {
   }
 }
 
-void PrepareManifest::announce() const {
-  Json json;
-  json["made_from"] = identity_;
-  fs::publish_file(folder_ + "/prepare.json", json_text(json) + "\n", Code::kData);
+void PrepareManifest::announce(Json more) const {
+  more["made_from"] = identity_;
+  fs::publish_file(folder_ + "/prepare.json", json_text(more) + "\n", Code::kData);
 }
 
 void PrepareManifest::publish(const PrepareReport& report) const {

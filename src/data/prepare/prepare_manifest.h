@@ -26,15 +26,15 @@ class PrepareManifest {
   /// ones it tells of. Empty otherwise.
   [[nodiscard]] std::optional<PrepareReport> find_finished() const;
 
-  /// Returns whether the folder's manifest is of this identity, finished or not.
-  [[nodiscard]] bool announced() const;
+  /// The folder's manifest, if it is of this identity, finished or not; else null.
+  [[nodiscard]] nlohmann::json announced() const;
 
   /// Throws Error(kData) when the folder holds data files of another identity, unless options.force.
   void check_replaceable() const;
 
   /// Writes a manifest without results, before the first file is replaced, so that an interrupted run is
-  /// recognized and repeated, and never mistaken for a complete one.
-  void announce() const;
+  /// recognized and repeated, and never mistaken for a complete one. `more`: members beside the identity.
+  void announce(nlohmann::ordered_json more = nlohmann::ordered_json::object()) const;
 
   /// Throws Error(kData) when it cannot be written.
   void publish(const PrepareReport& report) const;

@@ -73,7 +73,7 @@ Sources list_sources(const PrepareOptions& options) {
     const stdfs::path path = stdfs::path(source).lexically_normal();
     std::error_code ignored;
     if (stdfs::is_directory(path, ignored)) {
-      walk(path, include, options.output, files);
+      walk(path, include, options.leave_out.empty() ? options.output : options.leave_out, files);
     } else {
       files.push_back(examine(path));
     }

@@ -24,8 +24,8 @@ struct Sources {
 
 /// The files of `options.sources`, sorted by path, each once even when links give it several. A folder gives
 /// its files that match options.include (by name, or by path below the folder when the pattern has a '/'),
-/// without hidden entries, linked folders and options.output; a file named by itself is always taken. Throws
-/// Error(kData): missing or unreadable source, nothing found.
+/// without hidden entries, linked folders and options.leave_out; a file named by itself is always taken.
+/// Throws Error(kData): missing or unreadable source, nothing found.
 [[nodiscard]] Sources list_sources(const PrepareOptions& options);
 
 }  // namespace echelon::data

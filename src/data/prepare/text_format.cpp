@@ -45,6 +45,15 @@ TextFormat common_format(const std::vector<SourceFile>& files) {
           "; name one with --format, choose files with --include, or prepare them separately"));
 }
 
+/// Only rows have fields.
+void check_fields(const PrepareOptions& settled) {
+  if (settled.rows()) return;
+  const char* option = settled.pairs() ? "--input and --target need" : "--field needs";
+  if (!settled.pairs() && settled.field.empty()) return;
+  throw Error(Code::kUsage, str(option, " rows, and the sources are read as ", word_of(settled.format),
+                                "; name their format with --format csv, jsonl or parquet"));
+}
+
 }  // namespace
 
 std::vector<std::string> default_include(TextFormat format) {
@@ -108,6 +117,7 @@ PrepareOptions settle_format(const PrepareOptions& options, const std::vector<So
   if (settled.on_bad_record == BadRecords::kByFormat) {
     settled.on_bad_record = settled.format == TextFormat::kCode ? BadRecords::kSkip : BadRecords::kStop;
   }
+  check_fields(settled);
   return settled;
 }
 

@@ -20,7 +20,8 @@ namespace echelon::data {
 
 /// Returns `options` with the choices that they leave to the sources: the format by the files' suffixes, and
 /// the treatment of bad records. A file whose name states no format is text. Throws Error(kUsage) when the
-/// files are of more than one format, or a Parquet file is to be read as another one.
+/// files are of more than one format, a Parquet file is to be read as another one, or a field is named of
+/// what has none.
 [[nodiscard]] PrepareOptions settle_format(const PrepareOptions& options,
                                            const std::vector<SourceFile>& files);
 

@@ -11,6 +11,7 @@
 
 #include "base/files/fs.h"
 #include "base/str.h"
+#include "data/prepare/mixture.h"
 #include "data/tokens/token_file.h"
 #include "support/faulty_disk.h"
 #include "support/matches.h"
@@ -478,6 +479,23 @@ TEST_F(Prepare, TakesEachFileOnceAndNoneOfItsOwnOutput) {
   options_.sources = {in("")};
   options_.include = {"deep/*.txt"};
   EXPECT_EQ(run().source_files, 2U);  // deep/b.txt and, no output any more, deep/out/left.txt
+}
+
+TEST(MixtureRecipe, NamesTheKindOfWhatIsNoText) {
+  MixturePart part{.name = "null", .weight = 0.5, .options = {}};
+  part.options.output = "mix/null";
+  PrepareReport report;
+  const auto recipe = [&] { return mixture_recipe({part}, {report}); };
+  EXPECT_TRUE(recipe().ends_with("data:\n  mixture:\n    \"mix/null/train.tok\": 0.5\n")) << recipe();
+  report.valid.tokens = 1;
+  part.options.format = TextFormat::kChat;
+  EXPECT_TRUE(
+      recipe().ends_with("data:\n  kind: chat\n  mixture:\n    \"mix/null/train.tok\": 0.5\n"
+                         "  validation:\n    sources:\n      \"null\": \"mix/null/valid.tok\"\n"))
+      << recipe();
+  part.options.format = TextFormat::kJsonl;
+  part.options.input = part.options.target = "text";
+  EXPECT_NE(recipe().find("  kind: pairs\n"), std::string::npos) << recipe();
 }
 
 }  // namespace
