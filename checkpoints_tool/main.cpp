@@ -279,8 +279,7 @@ int run(int argc, char** argv) {
     return exit_code;
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
-    return refuse(Code::kUsage, str(e.what(), "; try 'echelon-ckpt ",
-                                    words[0].starts_with('-') ? "" : words[0] + ' ', "--help'"));
+    return refuse(Code::kUsage, str(e.what(), "; try '", help_of(app, words), "'"));
   } catch (const Error& e) {
     std::cout.flush();
     return refuse(e.code(), e.what());

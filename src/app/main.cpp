@@ -1,4 +1,3 @@
-
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <optional>
@@ -74,8 +73,8 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    throw echelon::Error(Code::kUsage, str(error.what(), hint.empty() ? "" : "; " + hint, "; try 'echelon ",
-                                           argv[1][0] == '-' ? "" : str(argv[1], " "), "--help'"));
+    throw echelon::Error(Code::kUsage, str(error.what(), hint.empty() ? "" : "; " + hint, "; try '",
+                                           echelon::help_of(app, words), "'"));
   }
   return status;
 }

@@ -94,6 +94,19 @@ CLI::Validator above_zero() {
   return CLI::Validator(problem, "POSITIVE");
 }
 
+std::string help_of(const CLI::App& app, const std::vector<std::string>& words) {
+  std::string text = app.get_name();
+  const CLI::App* at = &app;
+  for (const std::string& word : words) {
+    const auto commands = commands_of(*at);
+    const auto found = std::ranges::find(commands, word, [](const CLI::App* one) { return one->get_name(); });
+    if (found == commands.end()) break;
+    text += ' ' + word;
+    at = *found;
+  }
+  return text + " --help";
+}
+
 void check_commands(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* at = &app;
   std::string place = app.get_name();

@@ -57,6 +57,9 @@ CLI::Option* add_json(CLI::App& command, bool& json);
   return option.get_items_expected_max() > 0;
 }
 
+/// "NAME COMMAND --help" for the command of `app` that `words` begin with.
+[[nodiscard]] std::string help_of(const CLI::App& app, const std::vector<std::string>& words);
+
 /// `words`: the command line behind the program's name. Throws Error(kUsage) when they name no command of
 /// `app`, or one that has commands of its own and none of them; it tells the nearest, or all. Words that
 /// begin with '-' are left to CLI11.
