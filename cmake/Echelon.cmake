@@ -44,7 +44,7 @@ endfunction()
 function(echelon_compile_briefly target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
 endfunction()
-set(ECHELON_BRIEF bootstrap doctor families liveness metrics profile recipe report run shapes submit supervise)
+set(ECHELON_BRIEF bootstrap doctor liveness metrics profile recipe report run shapes submit supervise)
 
 # echelon_library(name [ROOMS folders...] [PUBLIC libs...] [PRIVATE libs...] [ALONE files...] [WITHOUT files...])
 # One folder = one library: all .cpp files beside the calling CMakeLists.txt and in its ROOMS but for those WITHOUT,

@@ -26,7 +26,7 @@ class Journal {
  private:
   fs::Path path_;
   fs::Fd fd_;
-  std::uint64_t end_ = 0;
+  std::uint64_t end_ ECHELON_GUARDED_BY(appending_) = 0;
   std::unordered_map<std::uint64_t, WindowRecord> earlier_;
   Mutex appending_;
 };

@@ -134,10 +134,15 @@ class Lint(unittest.TestCase):
         self.assertEqual(script("one_of_each", CLEAN | maker)[0], 0)
 
     @unittest.skipUnless(shutil.which("clang-tidy-14"), "no clang-tidy-14 in this distribution")
-    def test_tidy_finds_a_use_after_move(self):
+    def test_tidy_finds_a_use_after_move_and_one_without_the_mutex(self):
         fault = "#include <utility>\n#include <vector>\nint f(std::vector<int> a) {\n" \
                 "  std::vector<int> b = std::move(a);\n  return b[0] + a[0];\n}\n"
         self.finds("tidy", {"src/base/text.cpp": fault}, "src/base/text.cpp:5:17: error: 'a' used after it was moved",
+                   "--build", BUILD)
+        fault = 'struct __attribute__((capability("mutex"))) Mutex {};\n' \
+                "struct Count {\n  Mutex mutex;\n  int value __attribute__((guarded_by(mutex)));\n};\n" \
+                "int f(const Count& count) {\n  return count.value;\n}\n"
+        self.finds("tidy", {"src/base/text.cpp": fault}, "src/base/text.cpp:7:16: error: reading variable 'value' requires holding",
                    "--build", BUILD)
 
     def test_clean_tree_finds_unfinished_work(self):

@@ -235,7 +235,7 @@ TEST(Profile, AllFaultsAreReportedAtOnce) {
   const std::string said = refusal([&] { (void)find_device(file.path()); });
   const std::string front = file.path() + ": ";
   EXPECT_EQ(said.rfind(front + "achieved.product.value is 2;", 0), 0U) << said;
-  EXPECT_MENTIONS(said, "\n' + front + \"peer.latency_s is missing;", "\n' + front + \"memory is unknown;");
+  EXPECT_MENTIONS(said, '\n' + front + "peer.latency_s is missing;", '\n' + front + "memory is unknown;");
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 2) << said;
 }
 
