@@ -3,6 +3,7 @@
 Every test is a method test_* of the class `Tests` of a script, works in a folder of its own and is its own CTest entry
 (CMakeLists.txt). By hand: ECHELON_BIN=... ECHELON_CKPT_BIN=... python3 tests/e2e/resume.py Tests.test_...
 """
+import itertools
 import json
 import os
 import pathlib
@@ -180,7 +181,9 @@ class Case(unittest.TestCase):
         <test>.2, else <test>.<case>) of tests/golden/e2e/<script>.txt, word for word. `hide`: a pattern of what differs from one machine or run
         to the next. ECHELON_UPDATE_GOLDEN=1 writes these cases anew, to be read before they are committed."""
         result = self.command(*arguments, code=code, **more)
-        lines = [line for line in result.err.splitlines() if not PROGRESS.match(line)]
+        said = (line for line in result.err.splitlines() if not PROGRESS.match(line))
+        lines = [line for warnings, together in itertools.groupby(said, lambda line: line.startswith("warning: "))
+                 for line in (sorted(together) if warnings else together)]  # threads warn in any order
         text = "\n".join([f"exit {result.code}", *lines, ""])
         # What the mpirun of Open MPI 5 says of a failed rank, where a test starts it by itself.
         text = re.sub(r"-{74}\nprterun (?:.|\n)*?-{74}\n|\[warn\] Epoll .*\n", "", text)
