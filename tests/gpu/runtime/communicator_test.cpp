@@ -114,7 +114,8 @@ TEST(Waiting, OfAStreamForALateRankIsMeasured) {
       waited_s[own] = world->stream_wait_s() - before_s;
     });
     EXPECT_TRUE(outcome.clean()) << outcome.text();
-    EXPECT_GT(waited_s[0], 0.99 * kWork_s);
+    // Another stream of rank 0 may have stood so before; the first operations of rank 1 then come too early.
+    EXPECT_GT(waited_s[0], kWork_s / 2);
     EXPECT_LT(waited_s[1], kWork_s / 4);
   }
 }
