@@ -17,10 +17,10 @@ constexpr std::int64_t kMostRank = 1 << 16;
 constexpr double kMostAlpha = 1e6;
 
 /// Keys that are read, or that change nothing of what a trained adapter computes.
-const std::vector<std::string_view> kAnyValue = words_in(
+constexpr std::string_view kAnyValue =
     "r lora_alpha use_rslora lora_dropout target_modules modules_to_save peft_type auto_mapping "
     "base_model_name_or_path inference_mode megatron_core peft_version qalora_group_size revision "
-    "runtime_config task_type init_lora_weights");
+    "runtime_config task_type init_lora_weights";
 
 /// A value that asks for nothing: null, false, "none", an empty text or list.
 bool asks_for_nothing(const nlohmann::json& value) {
@@ -37,7 +37,7 @@ class Config {
     if (has("peft_type") && root_["peft_type"] != "LORA")
       refuse(str("has peft_type ", shown("peft_type"), "; expected \"LORA\""));
     for (const auto& [key, value] : root_.items()) {
-      if (std::ranges::find(kAnyValue, key) != kAnyValue.end() || asks_for_nothing(value)) continue;
+      if (has_word(kAnyValue, key) || asks_for_nothing(value)) continue;
       refuse(str("sets ", printable(key), " to ", shown(key),
                  ", which Echelon does not compute; only adapters without it can be imported"));
     }

@@ -130,6 +130,11 @@ std::vector<std::string_view> words_in(std::string_view text) {
   return words;
 }
 
+bool has_word(std::string_view text, std::string_view word) {
+  const std::vector<std::string_view> words = words_in(text);
+  return std::ranges::find(words, word) != words.end();
+}
+
 std::string trimmed(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n\v\f";
   text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));

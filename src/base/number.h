@@ -23,6 +23,8 @@ namespace echelon {
 
 /// Returns the parts of `text` between blanks, none of them empty.
 [[nodiscard]] std::vector<std::string_view> words_in(std::string_view text);
+/// Returns whether `word` is one of words_in(text).
+[[nodiscard]] bool has_word(std::string_view text, std::string_view word);
 
 /// Returns `text` without the white space at its ends.
 [[nodiscard]] std::string trimmed(std::string_view text);

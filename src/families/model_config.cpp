@@ -13,7 +13,7 @@ constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;  // products of two fit
 
 /// Members of any model's config.json that do not affect the computation: origin, generation settings,
 /// special ids, settings of heads other than the language model's.
-const std::vector<std::string_view> kNeutral = words_in(
+constexpr std::string_view kNeutral =
     "_attn_implementation _attn_implementation_autoset _commit_hash _name_or_path _num_labels "
     "architectures attn_implementation bad_words_ids begin_suppress_tokens bos_token_id "
     "chunk_size_feed_forward classifier_dropout cls_token_id diversity_penalty do_sample dtype "
@@ -25,7 +25,7 @@ const std::vector<std::string_view> kNeutral = words_in(
     "pad_token_id prefix pretraining_tp problem_type remove_invalid_values repetition_penalty "
     "return_dict return_dict_in_generate sep_token_id suppress_tokens task_specific_params temperature "
     "tf_legacy_loss tokenizer_class top_k top_p torch_dtype torchscript transformers_version typical_p "
-    "unk_token_id unsloth_fixed unsloth_version use_bfloat16 use_cache");
+    "unk_token_id unsloth_fixed unsloth_version use_bfloat16 use_cache";
 
 /// Values without meaning: null, false, an empty list or object.
 bool is_nothing(const checkpoint::Json& value) {
@@ -109,12 +109,11 @@ void ModelConfig::take_value(const char* key, const checkpoint::Json& value, con
   }
 }
 
-void ModelConfig::check_all_known(const std::vector<std::string_view>& neutral) const {
+void ModelConfig::check_all_known(std::string_view neutral) const {
   if (!is_import()) return;
   for (const auto& [key, value] : json_.items()) {
-    const bool known = known_.contains(key) || is_nothing(value) ||
-                       std::ranges::find(neutral, key) != neutral.end() ||
-                       std::ranges::find(kNeutral, key) != kNeutral.end();
+    const bool known =
+        known_.contains(key) || is_nothing(value) || has_word(neutral, key) || has_word(kNeutral, key);
     if (known) continue;
     fail(str("'", printable(key), "' is ", printable(value.dump()),
              ". The importer does not know whether it changes what the model computes; if it does not, "

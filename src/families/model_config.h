@@ -64,9 +64,9 @@ class ModelConfig {
   /// Uses `value`, which the file has inside `where`, as that of `key`. Call it before `key` is read.
   void take_value(const char* key, const checkpoint::Json& value, const char* where);
 
-  /// Refuses, on import, every member that was not queried, is not in `neutral` and is not known to be
+  /// Refuses, on import, every member that was not queried, is no word of `neutral` and is not known to be
   /// harmless in any model: it may change what the model computes.
-  void check_all_known(const std::vector<std::string_view>& neutral) const;
+  void check_all_known(std::string_view neutral) const;
 
  private:
   checkpoint::Json json_;

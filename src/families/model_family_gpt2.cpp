@@ -26,9 +26,9 @@ double dropout_of(const ModelConfig& config) {
 }
 
 /// Members about the usual head, heads for other tasks, and attention's dropout and order of operations.
-const std::vector<std::string_view> kNeutral = words_in(
+constexpr std::string_view kNeutral =
     "attn_pdrop n_ctx reorder_and_upcast_attn summary_activation summary_first_dropout "
-    "summary_proj_to_labels summary_type summary_use_proj");
+    "summary_proj_to_labels summary_type summary_use_proj";
 
 }  // namespace
 

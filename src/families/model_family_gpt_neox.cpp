@@ -59,7 +59,7 @@ void describe_gpt_neox(ModelConfig& config, const HasTensor& /*has_tensor*/, Mod
           recipe_lines(rope), "  use_parallel_residual: ", model.use_parallel_residual ? "true" : "false",
           "\n  tie_embeddings: ", model.tie_embeddings ? "true" : "false",
           "\n  dropout: ", number_text(model.dropout), '\n');
-  config.check_all_known({"classifier_dropout"});
+  config.check_all_known("classifier_dropout");
 }
 
 }  // namespace echelon::families

@@ -264,8 +264,7 @@ void describe_llama(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelD
   description.ignored = {"rotary_emb.inv_freq"};  // of each layer, or of the model
   description.recipe = recipe_of(model, rope);
   // auto_map: code for versions of transformers without the family.
-  config.check_all_known(model.kind == ModelKind::kPhi3 ? std::vector<std::string_view>{"auto_map"}
-                                                        : std::vector<std::string_view>{});
+  config.check_all_known(model.kind == ModelKind::kPhi3 ? "auto_map" : "");
 }
 
 }  // namespace echelon::families

@@ -102,7 +102,7 @@ void describe_t5(ModelConfig& config, const HasTensor& has_tensor, ModelDescript
   // The published T5 1.0 files have a table that no version of the model uses.
   model.ignored = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
   model.recipe = recipe_of(config, options);
-  config.check_all_known({"n_positions"});  // unused
+  config.check_all_known("n_positions");  // unused
 }
 
 }  // namespace echelon::families

@@ -154,7 +154,7 @@ RopeScalingOptions read_scaling(ModelConfig& config, const Json& json, const std
     scaling.truncate = rope.flag_or("truncate", true);
     if (scaling.beta_slow >= scaling.beta_fast) rope.fail("'beta_slow' is not below 'beta_fast'");
   }
-  rope.check_all_known({});
+  rope.check_all_known("");
   return scaling;
 }
 

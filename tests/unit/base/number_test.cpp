@@ -75,6 +75,8 @@ TEST(Number, IsWrittenWithDigitsBehindThePoint) {
 
 TEST(Words, LoseBlanksAtTheirEndsAndFillAColumn) {
   EXPECT_EQ(words_in(" a bc  d "), (std::vector<std::string_view>{"a", "bc", "d"}));
+  EXPECT_TRUE(has_word(" a bc  d ", "bc"));
+  for (const char* none : {"", "b", "a bc"}) EXPECT_FALSE(has_word(" a bc  d ", none)) << none;
   EXPECT_EQ(trimmed("\t a b \r\n"), "a b");
   EXPECT_EQ(trimmed(" \n"), "");
   EXPECT_EQ(padded("ab", 4), "ab  ");
