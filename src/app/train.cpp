@@ -18,6 +18,7 @@
 #include "base/process/process.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
+#include "base/terminal/status_line.h"
 
 namespace echelon {
 
@@ -79,7 +80,7 @@ int train(const TrainArguments& arguments) {
   ProfileRange profile;
   int ranks = 0;
   log::show(arguments.console);
-  if (arguments.console == log::Console::kWarnings) setenv("ECHELON_PROGRESS", "none", 1);
+  if (arguments.console == log::Console::kWarnings) status_line::turn_off();
   once_per_step([&] {
     loaded = load_recipe(arguments.recipe, arguments.overrides);
     profile = read_profile(arguments.profile);

@@ -1,8 +1,6 @@
 #include "run/progress.h"
 
-#include <cstdlib>
 #include <iomanip>
-#include <string_view>
 
 #include "base/log.h"
 #include "base/number.h"
@@ -30,8 +28,7 @@ std::string rate(const StepMetrics& m) {
 }  // namespace
 
 Progress::Style Progress::detect() {
-  const char* variable = std::getenv("ECHELON_PROGRESS");
-  if (variable != nullptr && std::string_view(variable) == "none") return Style::kNone;
+  if (status_line::is_off()) return Style::kNone;
   return status_line::is_live() ? Style::kBar : Style::kLines;
 }
 

@@ -11,7 +11,7 @@ namespace echelon {
 class Progress {
  public:
   enum class Style { kNone, kLines, kBar };
-  /// kBar when status_line::is_live(); kNone with ECHELON_PROGRESS=none.
+  /// kBar when status_line::is_live(); kNone when it is off.
   [[nodiscard]] static Style detect();
 
   Progress(Style style, std::int64_t first_step, std::int64_t steps);

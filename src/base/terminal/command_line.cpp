@@ -1,7 +1,6 @@
 #include "base/terminal/command_line.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <string_view>
 
 #include "base/error.h"
@@ -9,6 +8,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "base/str.h"
+#include "base/terminal/status_line.h"
 
 namespace echelon {
 namespace {
@@ -65,7 +65,7 @@ void read_numbers_strictly(CLI::App& app) {
 void add_quiet(CLI::App& command) {
   const auto be_quiet = [](std::int64_t) {
     log::show(log::Console::kWarnings);
-    setenv("ECHELON_PROGRESS", "none", 1);  // for the engine and for local ranks too
+    status_line::turn_off();  // for the engine and for local ranks too
   };
   command.add_flag_function(command.get_option_no_throw("-q") == nullptr ? "-q,--quiet" : "--quiet", be_quiet,
                             "Print no progress: results, warnings and errors only");

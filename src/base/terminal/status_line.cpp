@@ -19,6 +19,7 @@ constexpr std::string_view kWipe = "\r\033[K";
 constexpr std::string_view kNoWrap = "\033[?7l";
 constexpr std::string_view kWrap = "\033[?7h";
 constexpr double kSoonest_s = 0.5;
+constexpr const char* kVariable = "ECHELON_PROGRESS";
 
 // Process-wide, like the logger: two status lines would overwrite each other.
 struct Shown {
@@ -28,6 +29,11 @@ struct Shown {
 Shown& shown() {
   static Shown only;
   return only;
+}
+
+bool progress_is(std::string_view word) {
+  const char* wanted = std::getenv(kVariable);
+  return wanted != nullptr && wanted == word;
 }
 
 std::string drawn(const std::string& text) {
@@ -47,10 +53,16 @@ bool is_possible(int fd) {
 }
 
 bool is_live() {
-  const char* variable = std::getenv("ECHELON_PROGRESS");
-  const std::string_view wanted = variable == nullptr ? "" : variable;
-  if (wanted == "none" || !first_of_step()) return false;
-  return wanted == "bar" || is_possible(STDERR_FILENO);
+  if (is_off() || !first_of_step()) return false;
+  return progress_is("bar") || is_possible(STDERR_FILENO);
+}
+
+void turn_off() {
+  setenv(kVariable, "none", 1);
+}
+
+bool is_off() {
+  return progress_is("none");
 }
 
 void show(const std::string& text) {

@@ -11,9 +11,12 @@ namespace echelon::status_line {
 [[nodiscard]] bool is_possible(int fd);
 
 /// True if how work goes on is shown on standard error: this is rank 0 of its step, and a line can be redrawn
-/// there, or the local launcher says that it can on its own (ECHELON_PROGRESS=bar). ECHELON_PROGRESS=none,
-/// which --quiet sets: false.
+/// there, or the local launcher says that it can on its own (ECHELON_PROGRESS=bar), and it is not off.
 [[nodiscard]] bool is_live();
+
+/// From now on is_live() is false, in the programs that this one starts too (ECHELON_PROGRESS=none).
+void turn_off();
+[[nodiscard]] bool is_off();
 
 /// Replaces the text shown on standard error by `text`; "" removes it. One line without newline; what does
 /// not fit the terminal's width is cut off.
