@@ -109,11 +109,10 @@ std::string help_of(const CLI::App& app, const std::vector<std::string>& words) 
 
 void check_commands(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* at = &app;
-  std::string place = app.get_name();
+  std::string before;
   for (std::size_t i = 0; at->get_require_subcommand_min() > 0; ++i) {
     const std::vector<std::string> names = names_of_commands(*at);
-    const std::string all = str("there are ", join(names, ", "), "; try '", place, " --help'");
-    const std::string before = at == &app ? "" : place.substr(app.get_name().size() + 1) + ' ';
+    const std::string all = str("there are ", join(names, ", "), "; try '", help_of(app, words), "'");
     if (i == words.size()) {
       throw Error(Code::kUsage,
                   str(before.empty() ? "no command given; " : before + "needs a command; ", all));
@@ -125,7 +124,7 @@ void check_commands(const CLI::App& app, const std::vector<std::string>& words) 
                                     meant.empty() ? all : str("did you mean '", before, meant, "'?")));
     }
     at = at->get_subcommand(words[i]);
-    place += ' ' + words[i];
+    before += words[i] + ' ';
   }
 }
 
