@@ -13,7 +13,6 @@
 
 #include "app/commands.h"
 #include "app/prepare_chat.h"
-#include "base/files/new_file.h"
 #include "base/foreign_text.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -155,6 +154,10 @@ nlohmann::ordered_json to_json(const PrepareReport& report) {
   return json;
 }
 
+void print_json(const nlohmann::ordered_json& json) {
+  std::cout << json_text(json, -1) << "\n";
+}
+
 void show_progress(const std::function<void(const data::ProgressCallback&)>& work) {
   ProgressLine line;  // destroyed, and its line cleared, before anything else is printed
   work([&](const PrepareProgress& progress) { line.show(progress); });
@@ -186,7 +189,7 @@ void prepare_mixture(const Arguments& arguments) {
   const std::string file = data::publish_mixture(options, recipe);
   json["recipe"] = file;
   if (arguments.json) {
-    std::cout << json_text(json) << "\n";
+    print_json(json);
   } else {
     std::cout << file << ":\n"
               << recipe << "recipe: model.vocab_size: " << reports.front().vocab_size << ", include: " << file
@@ -206,7 +209,7 @@ void run(Arguments arguments, const CLI::App& command) {
   if (!arguments.weights.empty()) return prepare_mixture(arguments);
   const PrepareReport report = prepare_one(arguments, options);
   if (arguments.json) {
-    std::cout << json_text(to_json(report), -1) << "\n";
+    print_json(to_json(report));
   } else {
     print_recipe(report, options);
   }

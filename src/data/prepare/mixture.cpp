@@ -7,7 +7,6 @@
 #include <system_error>
 #include <utility>
 
-#include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/files/fs.h"
 #include "base/files/new_file.h"
@@ -19,6 +18,7 @@
 #include "data/prepare/prepare_manifest.h"
 #include "data/prepare/sources.h"
 #include "data/prepare/text_format.h"
+#include "text/tokenizer_digest.h"
 
 namespace echelon::data {
 namespace {
@@ -42,7 +42,7 @@ void check_name(const std::string& name, const std::string& word) {
                                 kMost, " letters, digits, '_' and '-'"));
 }
 
-constexpr const char* kTokenizerCrc = "tokenizer_crc32c";
+constexpr const char* kDigest = "tokenizer_digest";  // as in the manifest of finished work
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
 
 /// Returns whether `file` is the tokenizer that a command of the manifest's identity has trained.
@@ -50,13 +50,13 @@ bool is_announced(const PrepareManifest& manifest, const std::filesystem::path& 
   const nlohmann::json announced = manifest.announced();
   std::error_code none;
   return !announced.is_null() && std::filesystem::exists(file, none) &&
-         announced.value(kTokenizerCrc, nlohmann::json()) ==
-             crc32c(fs::read_file(file, kMostBytes, Code::kData));
+         announced.value(kDigest, nlohmann::json()) ==
+             tokenizer_digest_of(fs::read_file(file, kMostBytes, Code::kData));
 }
 
 double weight_of(const std::string& word) {
   double weight = 0;
-  // Those of data.mixture, which rounds them to millionths.
+  // The range is that of data.mixture, which rounds weights to millionths.
   if (read_number(split(word).second, weight).empty() && weight >= 1e-6 && weight <= 1e6) return weight;
   throw Error(Code::kUsage,
               str("--weight ", word, ": expected NAME=NUMBER, a number from 0.000001 to 1000000"));
@@ -70,8 +70,7 @@ std::vector<MixturePart> mixture_parts(const PrepareOptions& options,
     throw Error(Code::kUsage, "--weight: data.mixture takes no preferences; prepare them as one source");
   std::vector<MixturePart> parts;
   const auto find = [&](const std::string& name) {
-    return std::find_if(parts.begin(), parts.end(),
-                        [&](const MixturePart& part) { return part.name == name; });
+    return std::ranges::find(parts, name, &MixturePart::name);
   };
   for (const std::string& word : options.sources) {
     const auto [name, path] = split(word);
@@ -132,7 +131,7 @@ std::shared_ptr<const void> begin_mixture(const PrepareOptions& options, std::ve
       std::move(more.begin(), more.end(), std::back_inserter(lines));
     }
     const std::string model = train_on_sample(lines, options, progress);
-    manifest.announce({{kTokenizerCrc, crc32c(model)}});
+    manifest.announce({{kDigest, tokenizer_digest_of(model)}});
     fs::publish_file(file, model, Code::kData);
   }
   for (MixturePart& part : parts) {
