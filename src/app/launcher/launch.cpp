@@ -162,7 +162,7 @@ pid_t start(const Command& command, const SignalQueue& signals, Relays& relays) 
   arguments.push_back(nullptr);
   // Before fork(), so that mpirun and the ranks inherit it.
   offer_to_ranks(relays.out, relays.ranks_err);
-  if (status_line::is_live()) setenv("ECHELON_PROGRESS", "bar", 1);
+  if (status_line::is_live()) status_line::turn_on();
   const pid_t launcher = getpid();
   const pid_t pid = fork();
   if (pid < 0)

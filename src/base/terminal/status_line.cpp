@@ -57,6 +57,10 @@ bool is_live() {
   return progress_is("bar") || is_possible(STDERR_FILENO);
 }
 
+void turn_on() {
+  setenv(kVariable, "bar", 1);
+}
+
 void turn_off() {
   setenv(kVariable, "none", 1);
 }

@@ -11,9 +11,11 @@ namespace echelon::status_line {
 [[nodiscard]] bool is_possible(int fd);
 
 /// True if how work goes on is shown on standard error: this is rank 0 of its step, and a line can be redrawn
-/// there, or the local launcher says that it can on its own (ECHELON_PROGRESS=bar), and it is not off.
+/// there, or the local launcher has turned it on because it can be on its own, and it is not off.
 [[nodiscard]] bool is_live();
 
+/// Says that a line can be redrawn, to the programs that this one starts, too (ECHELON_PROGRESS=bar).
+void turn_on();
 /// From now on is_live() is false, in the programs that this one starts too (ECHELON_PROGRESS=none).
 void turn_off();
 [[nodiscard]] bool is_off();
