@@ -29,7 +29,7 @@ import page
 import recorder
 
 # Their packages differ: only what is run is imported.
-MODULES = {"training": ("train_llama", "train_llama_variants", "train_t5", "train_gpt2", "train_mnist", "scaling"),
+MODULES = {"training": ("train_llama", "train_llama_variants", "train_t5", "train_gpt2", "train_mnist", "scaling", "quickstart_loss"),
            "starting": ("launch", "start", "launch_slurm"), "checkpoints": ("checkpoint", "memory_saves", "consolidate"),
            "reading": ("prepare", "loader", "data_wait"),
            "engine": ("unit_cost", "logging", "unit_latency", "comm", "policies", "mnist_memory", "varied_lengths", "builds")}

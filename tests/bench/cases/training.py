@@ -4,6 +4,9 @@ Both sides run in turn; the first step is not counted. Ratios are taken pair by 
 still compares like with like."""
 import statistics
 import sys
+from pathlib import Path
+
+import torch
 
 import echelon_runs
 from machine import ROOT
@@ -19,6 +22,7 @@ COMPILED = ["--compile", "--warm-up", 2]  # it compiles in the second step too
 ONE_THREAD = {"OMP_NUM_THREADS": 1}
 TUNED = ONE_THREAD | TUNED_MALLOC
 PEER = ROOT / "tests/bench/peers/train.py"
+RATES = (3e-3, 6e-3, 1.2e-2)
 
 
 def step_metrics(bench, tokens=None):
@@ -163,3 +167,52 @@ def scaling(bench):
         compare(bench, case, bench.pick(4, 4, 1), LLAMA, [f"train.global_batch_size={2 * ranks}", *sizes],
                 {"fsdp2_tuned": (["--engine", "fsdp2", "--model", "small"], TUNED)}, TOKENS, ranks, quick=1)
     bench.notes.append(f"the machine has {cores} cores: more ranks share them, which shows what oversubscription costs, not scaling")
+
+
+def losses(bench, folder, steps, validations, seed, rate, *overrides):
+    """{step: validation loss} of the quickstart's run with other overrides."""
+    lines, _ = echelon_runs.whole(
+        bench, "recipes/quickstart.yaml", 2, f"data.path={folder}/train.tok", f"data.validation.path={folder}/valid.tok",
+        f"run.seed={seed}", f"optim.lr={rate}", f"train.steps={steps}", f"schedule.warmup_steps={steps // 10}",
+        f"train.validate_every_steps={steps // validations}", "checkpoint.every_steps=0", *overrides)
+    return {line["step"]: line["validation_loss"] for line in lines if line.get("validation_loss") is not None}
+
+
+def quickstart_loss(bench):
+    """Validation loss of the quickstart's Llama with AdamW, with Muon, and with AdamW and products in fp8, over three seeds"""
+    # The rate of each optimizer is the best of three with a seed that is not compared. fp8 takes AdamW's.
+    steps = bench.pick(200, 200, 8)
+    quarters = [steps // 4 * quarter for quarter in (1, 2, 3, 4)]
+    for step in quarters:
+        bench.metric(f"loss_{step}", f"loss after {step} steps", "", None)
+    bench.lay_out("rows", compares=False)
+    kinds = {"adamw": ["optim.kind=adamw"], "muon": ["optim.kind=muon"], "fp8": ["precision.matmul=fp8"]}
+    titles = {"adamw": "AdamW", "muon": "Muon", "fp8": "AdamW, products in fp8"}
+    case = bench.case("default", "the quickstart's Llama", titles, ours=())
+    bench.wanted("default")
+    curves = {side: [] for side in kinds}
+
+    def measured(side, seed):
+        curve = losses(bench, folder, steps, bench.pick(20, 20, 4), seed, best[side], *kinds[side])
+        curves[side].append(curve)
+        return {f"loss_{step}": curve[step] for step in quarters}
+
+    with bench.scratch() as folder:
+        bench.run([bench.echelon, "prepare", Path(torch.__file__).parent, "--format", "code", "--include", "*.py", "--output", folder,
+                   "--train-tokenizer", 4096])
+        best = {}
+        for side in ("adamw", "muon"):
+            tried = {rate: losses(bench, folder, steps, 1, 99, rate, *kinds[side])[steps]
+                     for rate in bench.pick(RATES, RATES, RATES[:1])}
+            best[side] = min(tried, key=tried.get)
+            bench.fact(f"{side}_rate", best[side], "", f"the best learning rate of {titles[side]}")
+            bench.fact(f"{side}_tried", ", ".join(f"{rate:g}: {loss:.3f}" for rate, loss in tried.items()), "", "rates and losses")
+        best["fp8"] = best["adamw"]
+        for seed in bench.rounds(full=3, quick=1):
+            for side in kinds:
+                case.measure(side, measured, side, seed)
+    goal = case.median("adamw", f"loss_{steps}")
+    for side in ("muon", "fp8"):
+        reached = [next((step for step, loss in curve.items() if loss <= goal), None) for curve in curves[side]]
+        bench.fact(f"{side}_steps", ", ".join(map(str, reached)), "", f"the first step with AdamW's last loss: {titles[side]}")
+    bench.fact("steps", steps, "count", "of each run")
