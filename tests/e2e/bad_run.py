@@ -96,7 +96,7 @@ class Tests(product.Case):
             self.leave_no_trace(ranks)
 
     def test_early_failures_leave_no_trace_in_an_interrupted_run(self):
-        self.recipe(**{"checkpoint.every_steps": 2, "train.steps": 1000000, "schedule.kind": "constant"})
+        self.recipe(**{"checkpoint.every_steps": 2, "train.steps": 1000000, **product.CONSTANT})
         for ranks in (1, 2):
             process = self.start(*self.train_command("recipe.yaml", ranks=ranks))
             self.wait_for_step(7, process=process)
@@ -120,7 +120,7 @@ class Tests(product.Case):
                          r"^\S+ D \[rank 0/2 \S+\] starting: opening the data\n(.|\n)*resumed from step 3\n")
 
     def test_run_folder_in_use(self):
-        endless = ["train.steps=1000000", "schedule.kind=constant"]
+        endless = ["train.steps=1000000", *product.ALWAYS_CONSTANT]
         process = self.start(*self.train_command(self.recipe(), *endless))
         self.wait_for_step(2, process=process)
         result = self.command(*self.train_command("recipe.yaml", *endless), code=2)
@@ -146,7 +146,7 @@ class Tests(product.Case):
         self.assertEqual(before, self.contents())
 
     def test_loss_not_finite(self):
-        before = self.trained(**{"schedule.kind": "constant"})
+        before = self.trained(**product.CONSTANT)
         result = self.train("recipe.yaml", "train.steps=60", "optim.lr=100", "model.init_std=10",
                             "train.clip_grad_norm=0", "run.dir=wild", code=6)
         # At which step is a matter of the processor's arithmetic.

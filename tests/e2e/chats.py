@@ -11,7 +11,7 @@ import chat_folder
 
 ON_CHATS = {"data.kind": "chat", "data.path": "data/train.tok", "data.validation.path": "data/valid.tok",
             "data.validation.batches": 0, "data.seq_len": 64, "model.max_positions": 64, "model.vocab_size": 262,
-            "train.validate_every_steps": 2, "train.global_batch_size": 4, "train.steps": 4, "schedule.kind": "constant", "schedule.warmup_steps": 1}
+            "train.validate_every_steps": 2, "train.global_batch_size": 4, "train.steps": 4, **product.CONSTANT}
 
 
 def turns(*said):

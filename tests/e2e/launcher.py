@@ -7,7 +7,7 @@ import time
 
 import product
 
-ENDLESS = ["train.steps=1000000", "schedule.kind=constant", "train.global_batch_size=6"]
+ENDLESS = ["train.steps=1000000", *product.ALWAYS_CONSTANT, "train.global_batch_size=6"]
 
 
 class Tests(product.Case):

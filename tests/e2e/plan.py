@@ -417,7 +417,7 @@ class Tests(product.Case):
         return self.stderr_of_started()
 
     def test_a_run_is_planned_by_another_process_once(self):
-        words = [self.recipe(), "train.steps=1000000", "schedule.kind=constant", "metrics.every_steps=50",
+        words = [self.recipe(), "train.steps=1000000", *product.ALWAYS_CONSTANT, "metrics.every_steps=50",
                  "checkpoint.every_steps=50", "checkpoint.keep_last=1"]
         told = self.stopped_when(lambda forecast: forecast["predicted"], *words)
         planned, forecast = self.planned(*words), self.forecast_json()

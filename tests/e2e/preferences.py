@@ -15,7 +15,7 @@ import chat_folder
 ON_PAIRS = {"data.kind": "preference", "data.path": "data/train.tok", "data.validation.path": "data/valid.tok",
             "data.validation.batches": 0, "data.seq_len": 160, "model.max_positions": 160, "model.vocab_size": 262,
             "train.validate_every_steps": 4, "train.global_batch_size": 6, "train.steps": 4, "train.dpo.beta": 0.5,
-            "schedule.kind": "constant", "schedule.warmup_steps": 1}
+            **product.CONSTANT}
 REFERENCE = "reference.logps"
 
 

@@ -57,6 +57,10 @@ TINY = {
     "checkpoint.every_steps": 0, "checkpoint.keep_last": 0, "metrics.every_steps": 1,
 }
 
+# The same rate in every step; TINY warms up and decays.
+CONSTANT = {"schedule.kind": "constant", "schedule.warmup_steps": 0, "schedule.min_lr": 0}
+ALWAYS_CONSTANT = [f"{key}={value}" for key, value in CONSTANT.items()]
+
 
 def recipe_text(**overrides):
     """TINY as YAML with some keys replaced: **{"train.steps": 5}."""

@@ -61,8 +61,8 @@ class Tests(product.Case):
         again = self.train(recipe, "train.steps=40")
         rates = [line["lr"] for line in self.metrics() if line["step"] in (8, 9)]
         self.assertRegex(again.err, rf"(?m)^the learning rate jumps from {rates[0]:.2e} at step 8 to [0-9.e-]+;")
-        self.assertNotIn("jumps", self.train(recipe, "train.steps=44", "schedule.kind=constant", "checkpoint.resume=never", "run.dir=b").err)
-        self.assertNotIn("jumps", self.train(recipe, "train.steps=48", "schedule.kind=constant", "run.dir=b").err)
+        self.assertNotIn("jumps", self.train(recipe, "train.steps=44", *product.ALWAYS_CONSTANT, "checkpoint.resume=never", "run.dir=b").err)
+        self.assertNotIn("jumps", self.train(recipe, "train.steps=48", *product.ALWAYS_CONSTANT, "run.dir=b").err)
 
     def test_sigterm_on_2_ranks(self):
         self.stop_and_resume(signal.SIGTERM, 2)
@@ -142,7 +142,7 @@ class Tests(product.Case):
         self.assertIn("; the changes to the recipe have no effect on it\n", changed.err)
 
     def test_more_steps_go_on_where_the_run_ended(self):
-        constant = ["schedule.kind=constant"]
+        constant = product.ALWAYS_CONSTANT
         self.train(self.recipe(), "train.steps=4", *constant, ranks=2)
         again = self.train("recipe.yaml", "train.steps=8", *constant, ranks=2)
         self.assertIn("\nchanged since that checkpoint: train.steps 4 -> 8\n", again.err)

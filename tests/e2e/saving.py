@@ -12,7 +12,7 @@ SLOWLY = "checkpoint.max_write_mb_per_s=0.15"
 TOO_LONG = ["checkpoint.every_steps=2", "checkpoint.async=false", "train.steps=6", "checkpoint.max_write_mb_per_s=0.02",
             "checkpoint.timeout_s=1", "checkpoint.max_failures=2"]
 
-ONE_STEP = ["train.steps=1", "schedule.kind=constant", "schedule.warmup_steps=0", "schedule.min_lr=0"]
+ONE_STEP = ["train.steps=1", *product.ALWAYS_CONSTANT]
 
 
 class Tests(product.Case):

@@ -34,7 +34,7 @@ class Tests(product.Case):
                 self.assert_close(expected, self.run_of(name, *overrides, ranks=ranks))
 
     def test_a_run_changes_strategy_and_world_size_between_two_starts(self):
-        constant = ["schedule.kind=constant", "schedule.warmup_steps=0", "schedule.min_lr=0"]
+        constant = product.ALWAYS_CONSTANT
         expected = self.run_of("alone", *constant, steps=10)
         chain = [("full_shard", [], 2), ("no_shard", *STRATEGIES["no_shard"]),
                  ("hybrid_shard", *STRATEGIES["hybrid_shard"]), ("offload", *STRATEGIES["offload"]),
@@ -103,7 +103,7 @@ class Tests(product.Case):
         self.assertTrue(result.err.rstrip().endswith(f"the newest checkpoint, of step {newest}, is intact"), result.err)
 
     def test_muon_goes_on_with_other_ranks_and_strategies_but_not_as_another_optimizer(self):
-        muon = ["optim.kind=muon", "schedule.kind=constant", "schedule.warmup_steps=0", "schedule.min_lr=0"]
+        muon = ["optim.kind=muon", *product.ALWAYS_CONSTANT]
         expected = self.run_of("alone", *muon, steps=6)
         for steps, ranks, place in ((2, 2, []), (4, 3, ["shard.strategy=shard_optimizer"]),
                                     (6, *reversed(STRATEGIES["hybrid_shard"]))):

@@ -280,6 +280,20 @@ void check_memory(const CheckpointOptions& checkpoint, const RecipeTexts& texts,
                        "'; expected an absolute path, because it means a folder of every node")});
 }
 
+void check_best(const Recipe& recipe, const RecipeTexts& texts, std::vector<Conflict>& found) {
+  const bool validates = recipe.train.validate_every_steps > 0 || recipe.train.validate_every_epochs > 0;
+  if (recipe.checkpoint.keep_best && !validates && recipe.evaluation.best.empty())
+    found.push_back({{"checkpoint.keep_best", "train.validate_every_steps"},
+                     "checkpoint.keep_best is true, but nothing says which step is the best; set "
+                     "train.validate_every_steps, train.validate_every_epochs or evaluation.best"});
+  for (const char* key : {"evaluation.limit", "evaluation.max_new_tokens", "evaluation.every_steps",
+                          "evaluation.max_share"}) {
+    if (recipe.evaluation.tasks.empty() && texts.is_set(key))
+      found.push_back({{key, "evaluation.tasks"},
+                       str(texts.words(key), ", but evaluation.tasks names no task; remove it, or add one")});
+  }
+}
+
 void check_warmup_and_decay(const Recipe& recipe, std::vector<Conflict>& found) {
   const ScheduleOptions& schedule = recipe.schedule;
   const std::int64_t steps = recipe.train.steps;
@@ -332,6 +346,7 @@ void find_contradictions(const Recipe& recipe, std::vector<Conflict>& found) {
   check_initial_weights(recipe, texts, found);
   check_lora(recipe, texts, found);
   check_memory(recipe.checkpoint, texts, found);
+  check_best(recipe, texts, found);
   check_warmup_and_decay(recipe, found);
   check_sequence(recipe, found);
 }

@@ -10,6 +10,9 @@ namespace echelon::recipe {
 inline constexpr std::uint16_t kStretched =
     any_of(RopeKind::kLinear, RopeKind::kDynamic, RopeKind::kLlama3, RopeKind::kYarn);
 
+inline constexpr std::uint16_t kWarmups =
+    any_of(ScheduleKind::kLinearWarmup, ScheduleKind::kWarmupCosine, ScheduleKind::kWarmupStableDecay);
+
 /// All uses. A key without one is always used.
 inline constexpr std::array kUses{
     Use{"model.kv_heads", "model.kind", kLlamas},
@@ -109,11 +112,21 @@ inline constexpr std::array kUses{
     Use{"optim.muon.ns_steps", "optim.kind", any_of(OptimKind::kMuon)},
     Use{"optim.muon.scale", "optim.kind", any_of(OptimKind::kMuon)},
     Use{"optim.muon.adamw", "optim.kind", any_of(OptimKind::kMuon)},
+    Use{"optim.betas", "optim.kind",
+        any_of(OptimKind::kAdamW, OptimKind::kAnyPrecisionAdamW, OptimKind::kMuon)},
+    Use{"optim.eps", "optim.kind",
+        any_of(OptimKind::kAdamW, OptimKind::kAnyPrecisionAdamW, OptimKind::kMuon, OptimKind::kAdadelta)},
+    Use{"schedule.warmup_steps", "schedule.kind", kWarmups},
+    Use{"schedule.warmup_start_factor", "schedule.kind", kWarmups | any_of(ScheduleKind::kSequence)},
+    Use{"schedule.min_lr", "schedule.kind",
+        any_of(ScheduleKind::kCosine, ScheduleKind::kWarmupCosine, ScheduleKind::kWarmupStableDecay,
+               ScheduleKind::kSequence)},
     Use{"schedule.step_size", "schedule.kind", any_of(ScheduleKind::kStep, ScheduleKind::kSequence)},
     Use{"schedule.step_epochs", "schedule.kind", any_of(ScheduleKind::kStep)},
     Use{"schedule.gamma", "schedule.kind", any_of(ScheduleKind::kStep, ScheduleKind::kSequence)},
     Use{"schedule.decay_steps", "schedule.kind", any_of(ScheduleKind::kWarmupStableDecay)},
     Use{"schedule.sequence", "schedule.kind", any_of(ScheduleKind::kSequence)},
+    Use{"checkpoint.mean_time_to_failure_hours", "checkpoint.auto_interval", any_of(true)},
     Use{"train.max_skipped_steps", "train.non_finite", any_of(NonFinite::kSkip)},
 };
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/number.h"
 #include "base/str.h"
+#include "recipe/check/contradictions.h"
 #include "recipe/keys/keys.h"
 #include "recipe/yaml/writer.h"
 
@@ -89,6 +90,7 @@ class Translator {
     leave_out_validation();
     make_adapter();
     make_products();
+    leave_out_unused();
     Translation translation{{}, std::move(remarks_)};
     for (const Key& key : keys()) {
       const auto line = made_.find(key.path);
@@ -309,6 +311,17 @@ class Translator {
     if (made_.count("data.validation.path") > 0) return;
     made_.erase("train.validate_every_steps");
     made_.erase("data.validation.batches");
+  }
+
+  /// A recipe with keys that its optimizer or schedule does not use would be refused.
+  void leave_out_unused() {
+    Recipe chosen;
+    if (const auto kind = choice_of<OptimKind>(made_["optim.kind"].value)) chosen.optim.kind = *kind;
+    if (const auto kind = choice_of<ScheduleKind>(made_["schedule.kind"].value)) chosen.schedule.kind = *kind;
+    std::erase_if(made_, [&](const auto& line) {
+      const bool of_these = line.first.starts_with("optim.") || line.first.starts_with("schedule.");
+      return line.second.value.empty() || (of_these && !is_used(line.first, chosen));
+    });
   }
 
   void make_adapter() {

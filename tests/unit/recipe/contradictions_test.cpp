@@ -110,6 +110,13 @@ std::vector<Contradiction> precision() {
 
 std::vector<Contradiction> steps() {
   return {
+      {{"checkpoint.keep_best=true"},
+       "checkpoint.keep_best is true, but nothing says which step is the best; set "
+       "train.validate_every_steps, train.validate_every_epochs or evaluation.best",
+       "train.validate_every_steps=1"},
+      {{"evaluation.limit=5"},
+       "evaluation.limit is 5, but evaluation.tasks names no task; remove it, or add one",
+       "evaluation.limit=0"},
       {{"optim.kind=sgd", "optim.nesterov=true"},
        "optim.nesterov is true, but optim.momentum is 0; set optim.momentum, such as 0.9, or "
        "optim.nesterov: false",

@@ -123,6 +123,15 @@ TEST(Translate, ReadsTrainingArguments) {
   EXPECT_TRUE(remarks(made, "save_steps: 0.2; checkpoint.every_steps is a whole number"));
 }
 
+TEST(Translate, LeavesOutWhatItsScheduleOrOptimizerDoesNotUse) {
+  const std::string model = "step_scheduler: {max_steps: 10}\nmodel: {pretrained_model_name_or_path: org/m}\n";
+  const Translation constant = of("n.yaml", model + "optimizer: {_target_: torch.optim.SGD, lr: 1.0e-5}\n");
+  EXPECT_EQ(value(constant, "schedule.kind"), "constant");
+  EXPECT_EQ(value(constant, "schedule.warmup_start_factor"), "");
+  EXPECT_EQ(value(constant, "optim.kind"), "sgd");
+  EXPECT_EQ(value(constant, "optim.betas"), "");
+}
+
 TEST(Translate, RefusesWhatItDoesNotKnow) {
   const auto message = [](const std::string& name, const std::string& text) {
     return test::refusal(Code::kUsage, [&] { (void)of(name, text); });
