@@ -97,13 +97,11 @@ std::vector<OutputTensor> adapter_tensors(const TensorSource& source, const fami
                                           families::OutputType dtype) {
   const Reader& reader = source.reader();
   const std::vector<std::string>& whole = adapters.modules_to_save();
+  const auto has = [&](const std::string& name) { return source.find(str(kModelPrefix, name)) != nullptr; };
   std::vector<TensorInfo> wanted = adapters.tensors();
   for (const TensorInfo& tensor : model.tensors) {
     if (std::ranges::find(whole, module_of(tensor.name)) == whole.end()) continue;
-    const auto shares = [&](const families::ModelDescription::Tied& tied) {
-      return tied.same_as == tensor.name && source.find(str(kModelPrefix, tied.name)) == nullptr;
-    };
-    if (std::ranges::any_of(model.tied, shares))
+    if (model.is_shared(tensor.name, has))
       refuse(reader, str("'", tensor.name,
                          "' was trained whole and is also the head, of which peft would load "
                          "a copy; use --merge"));

@@ -54,17 +54,22 @@ BaseModel model_of(const BaseWeights& base) {
 /// An adapter of peft that fits a base.
 class PeftAdapter {
  public:
-  PeftAdapter(const Path& folder, const BaseWeights& base, const ModelOptions& model)
-      : folder_(folder), base_(base), model_(model), config_(read_config()), source_(weights_file()) {
+  PeftAdapter(const Path& folder, const BaseWeights& base, const families::ModelDescription& description)
+      : folder_(folder),
+        base_(base),
+        model_(description.options),
+        config_(read_config()),
+        source_(weights_file()) {
     read_modules();
-    for (const LoraFault& fault : lora_faults(model, lora_)) refuse(fault.text);
+    for (const LoraFault& fault : lora_faults(model_, lora_)) refuse(fault.text);
+    check_shared(description);
     match();
     check_targets();
     // As a recipe would name them.
-    if (adapted_matrices(model, lora_).size() == adapted_matrices(model, {.rank = lora_.rank}).size())
+    if (adapted_matrices(model_, lora_).size() == adapted_matrices(model_, {.rank = lora_.rank}).size())
       lora_.modules.clear();
     else
-      lora_.modules = target_modules(model, lora_);
+      lora_.modules = target_modules(model_, lora_);
   }
 
   /// modules: none where all matrices have an adapter.
@@ -113,6 +118,17 @@ class PeftAdapter {
       if (own == adapter_a(module)) lora_.modules.push_back(module);
     }
     if (lora_.modules.empty()) refuse(str(kWeights, " holds no adapter"));
+  }
+
+  /// Refuses a module trained whole whose weight is also the head: peft trains a copy of one of the two.
+  void check_shared(const families::ModelDescription& description) const {
+    const auto has = [&](const std::string& name) { return base_.find(str(kModelPrefix, name)) != nullptr; };
+    for (const TensorInfo& tensor : description.tensors) {
+      if (is_trained(lora_, tensor.name) && description.is_shared(tensor.name, has))
+        refuse(str("modules_to_save names '", module_of(tensor.name),
+                   "', whose weight is also the head, of which peft keeps the base's; merge the adapter with "
+                   "peft and import the model"));
+    }
   }
 
   /// The file has every tensor that the base, the rank and the modules ask for, and no other.
@@ -213,7 +229,7 @@ void import_adapter(const ImportOptions& options) {
   const BaseWeights base(options.base);
   require_no_adapters(base);
   BaseModel model = model_of(base);
-  const PeftAdapter adapter(options.input, base, model.description.options);
+  const PeftAdapter adapter(options.input, base, model.description);
   checkpoint::CommitInfo info{.step = 0,
                               .ranks = options.world,
                               .trainer_state = R"({"imported":{"from":"peft","optimizer":false}})",

@@ -32,6 +32,7 @@ BaseWeights::BaseWeights(const path& folder, bool tells) {
     return;
   }
   weights_.emplace(folder, "cannot read the base");
+  if (tells) weights_->check_tied();  // one rank reads both copies
   folder_ = std::filesystem::absolute(folder).lexically_normal().string();
   for (const StoredWeight& weight : weights_->weights()) {
     infos_.push_back(weight.info);

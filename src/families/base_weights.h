@@ -17,8 +17,8 @@ namespace echelon::families {
 /// ("model/..."). While it exists no run removes the checkpoint.
 class BaseWeights {
  public:
-  /// A Hugging Face folder, a step folder, or a run folder for its newest commit. `tells`: see LeasedReader.
-  /// Throws Error(kCheckpoint).
+  /// A Hugging Face folder, a step folder, or a run folder for its newest commit. `tells`: see LeasedReader;
+  /// it also checks tied weights. Throws Error(kCheckpoint).
   explicit BaseWeights(const std::filesystem::path& folder, bool tells = true);
 
   /// Null: it is a Hugging Face folder, and weights() is not null.

@@ -68,6 +68,11 @@ void ModelDescription::list_tensors(const ModelOptions& model) {
   }
 }
 
+bool ModelDescription::is_shared(const std::string& name, const HasTensor& has_tensor) const {
+  return std::ranges::any_of(tied,
+                             [&](const Tied& one) { return one.same_as == name && !has_tensor(one.name); });
+}
+
 std::string ModelDescription::whole_recipe() const {
   constexpr std::int64_t kSequence = 512;
   const std::int64_t length = max_positions == 0 ? kSequence : std::min(kSequence, max_positions);

@@ -46,6 +46,9 @@ struct ModelDescription {
   /// Sets `kind`, `options` and `tensors` to those of `model`; tensors of `transposed` with rows and columns
   /// exchanged.
   void list_tensors(const ModelOptions& model);
+  /// Returns whether a second layer, the head, uses the parameter: it is tied, and no tensor of its own is
+  /// among the weights.
+  [[nodiscard]] bool is_shared(const std::string& name, const HasTensor& has_tensor) const;
   /// A recipe to sample with, or to start from.
   [[nodiscard]] std::string whole_recipe() const;
 };

@@ -170,6 +170,8 @@ TEST(ImportOfAdapters, RefusesByNameWhatPeftWouldComputeOtherwise) {
   expect_one_line(outcome("target_modules", "all-linear"), 5, "target_modules names");
   expect_one_line(outcome("modules_to_save", {"norm"}), 5,
                   "it lacks tensor 'base_model.model.model.norm.weight'");
+  expect_one_line(outcome("modules_to_save", {"embed_tokens"}), 5,
+                  "modules_to_save names 'model.embed_tokens', whose weight is also the head");
   expect_one_line(outcome("modules_to_save", 3), 5, "modules_to_save that is no list of names");
 }
 
@@ -208,6 +210,14 @@ TEST(ImportOfAdapters, RefusesFoldersAndBasesThatAreNone) {
   save(dir.path() / "base", llama(true));
   expect_one_line(imported(dir, dir.path() / "base"), 2, "it has no adapter_config.json");
   expect_one_line(tool({"import", folder, "--output", dir.path() / "o"}), 2, "name the base");
+  save(dir.path() / "untied", llama(false));
+  const Path hf = dir.path() / "hf";
+  ASSERT_EQ(tool({"export", dir.path() / "untied", "--output", hf}).code, 0);
+  Json config = Json::parse(std::ifstream(hf / "config.json"));
+  config["tie_word_embeddings"] = true;
+  std::ofstream(hf / "config.json") << config.dump();
+  expect_one_line(tool({"import", folder, "--base", hf, "--output", dir.path() / "o"}), 5,
+                  "(tie_word_embeddings), but the two differ");
   std::filesystem::remove(folder / "adapter_model.safetensors");
   expect_one_line(imported(dir, folder), 5, "it has no adapter_model.safetensors");
 }
