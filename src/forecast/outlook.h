@@ -17,7 +17,7 @@ constexpr double kCopyBytesPerS = 4e9;
 /// The job's size and its limits.
 struct OutlookOptions {
   JobShape job;
-  std::int64_t steps = 0;           ///< of the whole run
+  std::int64_t steps = 0;           ///< of the whole run; 0: known only with the data
   std::int64_t saves = 0;           ///< of the whole run; 0: none
   double memory_bytes = 0;          ///< a rank's limit; 0: the device's, or unknown
   double context_bytes = 0;         ///< of a rank outside of tensors
@@ -59,7 +59,7 @@ struct Outlook {
     double tokens_per_s = 0;
     double mfu = 0;    ///< model FLOPs, as metrics.jsonl counts them
     double hfu = 0;    ///< FLOPs done, recomputation included
-    double run_s = 0;  ///< all steps and stalls
+    double run_s = 0;  ///< all steps and stalls; 0: unknown
     double device_hours = 0;
     double goodput = 1;       ///< share of time that failures leave
     double save_every_s = 0;  ///< the interval that loses least; 0: not asked

@@ -72,8 +72,9 @@ std::string time_lines(const ReportTitle& title, const Rehearsed& r, const Outlo
       str("\n  busy: compute ", percent(t.timeline.busy_s[1] / t.step_s), ", copies ",
           percent(t.timeline.busy_s[2] / t.step_s), ", gathers ", percent(t.timeline.busy_s[3] / t.step_s),
           ", reductions ", percent(t.timeline.busy_s[4] / t.step_s), '\n');
-  text += str("run: ", options.steps, " steps in ", duration(t.run_s), ", ", fixed(t.device_hours, 1),
-              " device-hours");
+  text += options.steps > 0 ? str("run: ", options.steps, " steps in ", duration(t.run_s), ", ",
+                                  fixed(t.device_hours, 1), " device-hours")
+                            : "run: its number of steps is known only with the data";
   if (t.save_every_s > 0) {
     text += str("; with one failure per ", fixed(options.node_days_to_failure, 0), " node-days ",
                 percent(t.goodput), " of the time trains, if a checkpoint is saved every ",
@@ -94,6 +95,7 @@ nlohmann::json time_json(const Rehearsed& r, const Outlook::Time& t) {
   std::sort(operations.begin(), operations.end(), [](const auto& a, const auto& b) {
     return a["seconds"].template get<double>() > b["seconds"].template get<double>();
   });
+  const auto of_run = [&](double value) { return t.run_s > 0 ? nlohmann::json(value) : nlohmann::json(); };
   nlohmann::json busy;
   for (std::size_t lane = 1; lane < kLanes; ++lane)
     busy[name_of(static_cast<Lane>(lane))] = t.timeline.busy_s[lane];
@@ -112,8 +114,8 @@ nlohmann::json time_json(const Rehearsed& r, const Outlook::Time& t) {
             {"copy", t.timeline.copy_wait_s},
             {"host", t.timeline.host_wait_s}}},
           {"operations", operations},
-          {"run_s", t.run_s},
-          {"device_hours", t.device_hours},
+          {"run_s", of_run(t.run_s)},
+          {"device_hours", of_run(t.device_hours)},
           {"goodput", t.goodput},
           {"save_every_s", t.save_every_s}};
 }

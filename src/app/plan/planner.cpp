@@ -21,7 +21,7 @@ const char* usual_network(const std::string& device) {
 
 std::int64_t saves_of(const Recipe& recipe) {
   const std::int64_t every = recipe.checkpoint.every_steps;
-  return every > 0 ? recipe.train.steps / every : 0;
+  return every > 0 && recipe.train.epochs == 0 ? recipe.train.steps / every : 0;
 }
 
 /// Compute threads of a rank: on CPUs those of this machine, where nothing else is stated.

@@ -48,11 +48,6 @@ struct SaveSums {
   double failed = 0;  ///< and rank 0 does not know yet
 };
 
-/// The first multiple of `steps` after `step`.
-std::int64_t next_due(std::int64_t steps, std::int64_t step) {
-  return (step / steps + 1) * steps;
-}
-
 /// The first text that is not empty, in rank order.
 std::string first_of(const std::vector<std::string>& texts) {
   const auto found =
@@ -75,11 +70,7 @@ Checkpointer::Checkpointer(const CheckpointOptions& options, const RunFolder& fo
       interval_(options) {}
 
 bool Checkpointer::must_copy(std::int64_t step) const {
-  const std::int64_t in_memory = options_.memory_every_steps;
-  if (in_memory > 0 && next_due(in_memory, step) < last_step_) return true;
-  if (!options_.async) return false;
-  const bool by_steps = options_.every_steps > 0 && next_due(options_.every_steps, step) < last_step_;
-  return by_steps || interval_.seconds() || options_.keep_best;
+  return saves_beside_training(options_, step, last_step_);
 }
 
 void Checkpointer::prepare(TrainState& state, std::int64_t last_step) {

@@ -12,6 +12,17 @@ constexpr double kShortest_s = 10;
 
 }  // namespace
 
+std::int64_t next_due(std::int64_t every, std::int64_t step) {
+  return (step / every + 1) * every;
+}
+
+bool saves_beside_training(const CheckpointOptions& options, std::int64_t step, std::int64_t last_step) {
+  const auto comes = [&](std::int64_t every) { return every > 0 && next_due(every, step) < last_step; };
+  if (comes(options.memory_every_steps)) return true;
+  return options.async && (comes(options.every_steps) || options.every_minutes > 0 || options.auto_interval ||
+                           options.keep_best);
+}
+
 SaveInterval::SaveInterval(const CheckpointOptions& options) : options_(options) {}
 
 std::optional<double> SaveInterval::seconds() const {

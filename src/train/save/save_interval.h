@@ -1,9 +1,18 @@
 #pragma once
+#include <cstdint>
 #include <optional>
 
 #include "checkpoint/options.h"
 
 namespace echelon {
+
+/// Returns the first multiple of `every` after `step`.
+[[nodiscard]] std::int64_t next_due(std::int64_t every, std::int64_t step);
+
+/// Returns whether training may go on during a save after `step`, so that it needs a copy of the state. The
+/// save of `last_step` is waited for.
+[[nodiscard]] bool saves_beside_training(const CheckpointOptions& options, std::int64_t step,
+                                         std::int64_t last_step);
 
 /// Decides by the clock when the next save is due. Used on rank 0, which tells the others.
 ///

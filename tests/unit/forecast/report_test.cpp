@@ -183,6 +183,16 @@ TEST(TextReport, SaysWhatARunWouldBeLike) {
   EXPECT_EQ(text.back(), '\n');
 }
 
+TEST(TextReport, SaysThatTheStepsOfEpochsAreUnknown) {
+  Reported reported;
+  reported.options.steps = 0;
+  reported.outlook.time->run_s = 0;
+  EXPECT_MENTIONS(line_of(reported.text(), "run"),
+                  "run: its number of steps is known only with the data; with");
+  EXPECT_TRUE(reported.json().at("run_s").is_null());
+  EXPECT_TRUE(reported.json().at("device_hours").is_null());
+}
+
 TEST(TextReport, SaysWhatItsTimesAreComparedWith) {
   Reported reported;
   EXPECT_FALSE(test::mentions(reported.text(), "one H100"));

@@ -3,9 +3,32 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <vector>
 
 namespace echelon {
 namespace {
+
+TEST(SavesBesideTraining, NeedACopyOfTheStateBeforeTheLastStep) {
+  struct Row {
+    CheckpointOptions options;
+    std::int64_t step, last_step;
+    bool beside;
+  };
+  for (const auto& [options, step, last_step, beside] :
+       std::vector<Row>{{{.every_steps = 10, .async = true}, 0, 11, true},
+                        {{.every_steps = 10, .async = true}, 0, 10, false},  // the last one is waited for
+                        {{.every_steps = 10, .async = true}, 10, 20, false},
+                        {{.every_steps = 10, .async = false}, 0, 11, false},
+                        {{.every_steps = 0, .async = true}, 0, 11, false},
+                        {{.every_steps = 0, .every_minutes = 1, .async = true}, 0, 11, true},
+                        {{.every_steps = 0, .auto_interval = true, .async = true}, 0, 11, true},
+                        {{.every_steps = 0, .keep_best = true, .async = true}, 0, 11, true},
+                        {{.every_steps = 0, .keep_best = true, .async = false}, 0, 11, false},
+                        {{.every_steps = 0, .async = false, .memory_every_steps = 5}, 0, 11, true},
+                        {{.every_steps = 0, .async = false, .memory_every_steps = 11}, 0, 11, false}})
+    EXPECT_EQ(saves_beside_training(options, step, last_step), beside)
+        << options.every_steps << ' ' << options.memory_every_steps << ' ' << step;
+}
 
 TEST(SaveInterval, IsNoneWhenSavesGoBySteps) {
   SaveInterval interval({});

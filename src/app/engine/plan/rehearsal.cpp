@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <numeric>
 
 #include "app/engine/answer.h"
@@ -17,6 +18,7 @@
 #include "train/batch_tensors.h"
 #include "train/flops.h"
 #include "train/memory_report.h"
+#include "train/save/save_interval.h"
 #include "train/state_tensors.h"
 
 namespace echelon::app {
@@ -132,9 +134,10 @@ std::int64_t beside_tensors(const Recipe& recipe, const forecast::JobShape& job,
         recipe.train.steps * recipe.train.global_batch_size / (recipe.train.micro_batch_size * job.ranks);
     by_kind = recipe.train.epochs > 0 ? kMostCompiled : std::min(kMostCompiled, passes * kCompiledInPass);
   }
-  const CheckpointOptions& saves = recipe.checkpoint;
-  const bool beside = saves.async && ((saves.every_steps > 0 && saves.every_steps < recipe.train.steps) ||
-                                      saves.every_minutes > 0 || saves.auto_interval || saves.keep_best);
+  // The number of steps of epochs is known only with the data.
+  const std::int64_t steps =
+      recipe.train.epochs > 0 ? std::numeric_limits<std::int64_t>::max() : recipe.train.steps;
+  const bool beside = saves_beside_training(recipe.checkpoint, 0, steps);
   return resident_at_first() + kComputing + (single ? threads * kSinglePrecision : 0) + by_kind +
          (job.ranks > 1 ? kCommunicating : 0) + (beside ? shard_bytes : 0) + std::min(kPipe, shard_bytes);
 }
