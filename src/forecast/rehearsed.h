@@ -26,7 +26,7 @@ struct MemoryUse {
   std::int64_t pool = 0;             ///< allocated for these three
   std::int64_t device_peak = 0;      ///< tensors on the device that computes, those above included
   std::int64_t device_reserved = 0;  ///< what its allocator takes from the device
-  std::int64_t host_peak = 0;        ///< tensors in host memory; of a CPU rank the same as device_peak
+  std::int64_t host_peak = 0;        ///< in host memory: tensors and, beside a device, saves
   std::int64_t process = 0;          ///< of the process without tensors; 0: unknown
   bool offloaded = false;            ///< weights, gradients and optimizer are in host memory beside a device
 

@@ -37,7 +37,7 @@ std::string memory_lines(const Rehearsed& r, const OutlookOptions& options, cons
   text += str("  all tensors ", bytes(o.tensor_peak_bytes), ", taken for them ",
               bytes(static_cast<double>(m.device_reserved)),
               options.context_bytes > 0 ? str(", beside them ", bytes(options.context_bytes)) : "");
-  if (m.offloaded) text += str("; host memory ", bytes(static_cast<double>(m.host_peak)));
+  if (m.host_peak != m.device_peak) text += str("; host memory ", bytes(static_cast<double>(m.host_peak)));
   return text + '\n';
 }
 

@@ -164,7 +164,7 @@ TEST(TextReport, SaysWhatARunWouldBeLike) {
             "  at most: gathered weights 3.0 MiB, whole gradients 4.0 MiB, staging 5.0 MiB (pool 14.0 MiB), "
             "activations and temporaries 60.0 MiB");
   EXPECT_EQ(line_of(text, "  all tensors"),
-            "  all tensors 200.0 MiB, taken for them 220.0 MiB, beside them 100.0 MiB");
+            "  all tensors 200.0 MiB, taken for them 220.0 MiB, beside them 100.0 MiB; host memory 7.0 MiB");
   EXPECT_EQ(line_of(text, "sent"),
             "sent by a rank per step: 16.0 MiB, of it 2.0 MiB to other nodes; all_gather 12.0 MiB; "
             "all_reduce 4.0 MiB");

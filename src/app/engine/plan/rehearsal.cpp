@@ -113,6 +113,17 @@ std::int64_t resident_at_first() {
   return bytes;
 }
 
+/// Bytes of host memory that a rank's saves take.
+std::int64_t of_a_save(const Recipe& recipe, std::int64_t shard_bytes) {
+  // A save fills all windows of a pipe but one; the last would make it wait for the disk.
+  constexpr std::int64_t kPipe = (checkpoint::Staging::kPipeWindows - 1) * checkpoint::Staging::kWindowBytes;
+  // The number of steps of epochs is known only with the data.
+  const std::int64_t steps =
+      recipe.train.epochs > 0 ? std::numeric_limits<std::int64_t>::max() : recipe.train.steps;
+  const bool copies = saves_beside_training(recipe.checkpoint, 0, steps);
+  return (copies ? shard_bytes : 0) + std::min(kPipe, shard_bytes);
+}
+
 /// Bytes of a rank's process beside its tensors: the memory of libraries that compute and communicate, and of
 /// a save. Measured on CPUs over 29 runs, to within 10 MiB.
 std::int64_t beside_tensors(const Recipe& recipe, const forecast::JobShape& job, int threads,
@@ -125,8 +136,6 @@ std::int64_t beside_tensors(const Recipe& recipe, const forecast::JobShape& job,
   constexpr std::int64_t kCompiledInPass = 3 * kMiB / 4;
   constexpr std::int64_t kMostCompiled = 100 * kMiB;
   constexpr std::int64_t kCommunicating = 6 * kMiB;
-  // A save fills all windows of a pipe but one; the last would make it wait for the disk.
-  constexpr std::int64_t kPipe = (checkpoint::Staging::kPipeWindows - 1) * checkpoint::Staging::kWindowBytes;
   const bool single = resolve(recipe.precision).param == at::kFloat;
   std::int64_t by_kind = takes_images(recipe.model.kind) ? kImages : 0;
   if (takes_pairs(recipe.model.kind) && !single) {
@@ -134,12 +143,8 @@ std::int64_t beside_tensors(const Recipe& recipe, const forecast::JobShape& job,
         recipe.train.steps * recipe.train.global_batch_size / (recipe.train.micro_batch_size * job.ranks);
     by_kind = recipe.train.epochs > 0 ? kMostCompiled : std::min(kMostCompiled, passes * kCompiledInPass);
   }
-  // The number of steps of epochs is known only with the data.
-  const std::int64_t steps =
-      recipe.train.epochs > 0 ? std::numeric_limits<std::int64_t>::max() : recipe.train.steps;
-  const bool beside = saves_beside_training(recipe.checkpoint, 0, steps);
   return resident_at_first() + kComputing + (single ? threads * kSinglePrecision : 0) + by_kind +
-         (job.ranks > 1 ? kCommunicating : 0) + (beside ? shard_bytes : 0) + std::min(kPipe, shard_bytes);
+         (job.ranks > 1 ? kCommunicating : 0) + of_a_save(recipe, shard_bytes);
 }
 
 void describe(const Recipe& recipe, const TrainState& state, int ranks, forecast::Rehearsed& result) {
@@ -194,6 +199,7 @@ forecast::Rehearsed rehearse(const RehearseRequest& request) {
                memory.reserved(), result.memory);
   describe(recipe, state, request.job.ranks, result);
   result.memory.process = beside_tensors(recipe, request.job, request.threads, result.rank_checkpoint_bytes);
+  if (request.gpu) result.memory.host_peak += of_a_save(recipe, result.rank_checkpoint_bytes);
   return result;
 }
 
