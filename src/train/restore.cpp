@@ -200,14 +200,16 @@ Fault restore(const std::filesystem::path& folder, Communicator& comm, TrainStat
 }
 
 /// Restores from memory: each node assembles the checkpoint, and fetches the shards that its ranks read.
+/// `sound` becomes the save id of the commit on disk that it vouches for; empty: of none.
 Fault restore_from(const checkpoint::MemoryCandidate& candidate, RunMemory& memory, TrainState& state,
-                   const Rules& rules) {
+                   const Rules& rules, std::string& sound) {
   Communicator& comm = memory.comm();
   const checkpoint::Assembly assembly = memory.assembly(candidate);
   Fault fault = fault_of(comm, Reads::kOwnPart, [&] {
     if (memory.leads()) assembly.begin();
   });
   const auto bring = [&](const checkpoint::Reader& reader) {
+    sound = reader.resumed_from();
     const std::vector<int> mine = memory.share_of(shards_to_load(reader, state));
     return fault_of(comm, Reads::kOwnPart, [&] {
       for (const int shard : mine) assembly.bring(shard);
@@ -270,11 +272,13 @@ std::optional<Restored> restore_latest(const CheckpointOptions& options, const R
   const auto from_memory_after = [&](std::int64_t step) -> std::optional<Restored> {
     for (; newest_in_memory != remembered.end() && newest_in_memory->step > step; ++newest_in_memory) {
       const std::string name = str("step ", newest_in_memory->step, " in memory");
-      const Fault fault =
-          patiently(comm, name, [&] { return restore_from(*newest_in_memory, *memory, state, rules); });
+      const Fault fault = patiently(comm, name, [&] {
+        return restore_from(*newest_in_memory, *memory, state, rules, known.resumed_from);
+      });
       require_read(comm, name, fault, kLeaveInMemory);
       if (fault.none()) {
         memory->resumed_from(&*newest_in_memory);
+        known.newest_sound = known.resumed_from;
         known.newest_commit = newest_in_memory->newest_commit;
         return Restored{.memory = memory->holders(*newest_in_memory), .known = known};
       }
@@ -293,6 +297,7 @@ std::optional<Restored> restore_latest(const CheckpointOptions& options, const R
       if (memory != nullptr) memory->resumed_from(nullptr);
       known.readable.insert(step_name);
       known.resumed_from = checkpoint::parse_step_folder(step_name).value().save_id;
+      known.newest_sound = known.resumed_from;
       known.newest_commit = state.step;
       return Restored{.known = known};
     }

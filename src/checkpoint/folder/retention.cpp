@@ -196,7 +196,7 @@ std::int64_t commits_to_keep(std::int64_t keep_last) {
 std::vector<StepFolder> step_folders(const Path& checkpoints, const KnownSteps& known) {
   const auto listed = list_with_manifests(checkpoints);
   const auto holds = holds_in(checkpoints);  // after the folders: a writer's lease is older than its folder
-  std::set<std::string> read;                // ids of saves from which a start has resumed
+  std::set<std::string> read;                // ids of saves that were sound when a start began
   for (const auto& [found, manifest] : listed) {
     if (manifest) read.insert(manifest->resumed_from);
   }

@@ -30,9 +30,12 @@ enum class StepState {
 
 /// What a process knows of commits beyond their sizes.
 struct KnownSteps {
-  std::set<std::string> readable;   ///< step folders that were written here, or read whole
-  std::set<std::string> damaged;    ///< those that were read, and are not as they were written
-  std::string resumed_from;         ///< save id of the one that the start read whole; empty: none
+  std::set<std::string> readable;  ///< step folders that were written here, or read whole
+  std::set<std::string> damaged;   ///< those that were read, and are not as they were written
+  /// Save id of one that was sound when the start began: it read that whole or, if it continues from memory,
+  /// that save's run had written or read it. Empty: none.
+  std::string resumed_from;
+  std::string newest_sound = {};    ///< save id of the newest one that is sound by now; empty: none
   std::int64_t newest_commit = -1;  ///< step of the newest one that was read or made; -1: none
 };
 
@@ -43,7 +46,7 @@ struct StepFolder {
   StepState state = StepState::kWhole;
   std::string held = {};  ///< by a lease: "read by process 12 on n1"; empty: by nobody
   /// The bytes of a whole commit are known to be sound: the process that asks wrote or read them, or
-  /// a later commit tells that its start has read them.
+  /// a later commit tells that they were sound when its start began.
   bool proven = false;
 };
 /// Oldest step first; of several of one step, those that are proven last. Reads no tensor. Throws

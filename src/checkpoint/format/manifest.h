@@ -36,7 +36,7 @@ struct Manifest {
   int format_minor = kFormatMinor;
   std::int64_t step = 0;
   std::string save_id;
-  std::string resumed_from;           ///< save id of the commit that this start read whole; empty: none
+  std::string resumed_from;           ///< KnownSteps::resumed_from
   std::vector<ManifestShard> shards;  ///< by rank; their number is the world size
   std::vector<TensorInfo> tensors;    ///< by name
   std::vector<TensorDigest> digests;  ///< of each tensor; none at all in format 1.0

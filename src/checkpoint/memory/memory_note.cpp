@@ -51,6 +51,7 @@ std::string info_text(const CommitInfo& info) {
   Manifest manifest{.format_minor = 0,
                     .step = info.step,
                     .save_id = info.save_id,
+                    .resumed_from = info.resumed_from,
                     .tensors = info.tensors,
                     .trainer_state = info.trainer_state};
   std::ranges::sort(manifest.tensors, {}, &TensorInfo::name);
@@ -80,7 +81,8 @@ CommitInfo parse_info(const std::string& text, const std::string& what) {
                   .save_id = manifest.save_id,
                   .ranks = static_cast<int>(manifest.shards.size()),
                   .tensors = manifest.tensors,
-                  .trainer_state = manifest.trainer_state};
+                  .trainer_state = manifest.trainer_state,
+                  .resumed_from = manifest.resumed_from};
   std::size_t at = line + 1 + length;
   for (const auto& [name, file] : manifest.attachments) {
     if (text.size() - at < file.bytes) throw damaged();

@@ -78,6 +78,9 @@ std::int64_t Reader::step() const {
 const std::string& Reader::save_id() const {
   return impl_->outline.manifest.save_id;
 }
+const std::string& Reader::resumed_from() const {
+  return impl_->outline.manifest.resumed_from;
+}
 int Reader::ranks() const {
   return static_cast<int>(impl_->indexes.ranks());
 }

@@ -39,7 +39,8 @@ class Reader {
   [[nodiscard]] const std::filesystem::path& folder() const;
   [[nodiscard]] std::int64_t step() const;
   [[nodiscard]] const std::string& save_id() const;
-  [[nodiscard]] int ranks() const;  ///< world size that wrote it
+  [[nodiscard]] const std::string& resumed_from() const;  ///< Manifest::resumed_from
+  [[nodiscard]] int ranks() const;                        ///< world size that wrote it
   [[nodiscard]] const std::string& trainer_state() const;
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const;
   [[nodiscard]] const TensorInfo* find(const std::string& name) const;  ///< null when absent

@@ -19,7 +19,7 @@ struct CommitInfo {
   std::string trainer_state;        ///< JSON object, opaque to this library (schedule, data position, ...)
   std::map<std::string, std::string>
       attachments;                ///< file name -> content: recipe.yaml, config.json, the tokenizer
-  std::string resumed_from = {};  ///< save id of the commit that this start read whole; empty: none
+  std::string resumed_from = {};  ///< KnownSteps::resumed_from; of a save in memory: newest_sound
   std::function<void()> before_commit = {};  ///< last thing before COMMIT; what it throws prevents that
 };
 

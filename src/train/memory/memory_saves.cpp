@@ -140,7 +140,7 @@ std::string MemorySaves::settle(std::int64_t step, bool busy) {
 }
 
 checkpoint::NodeSavePlan MemorySaves::plan(const TrainState& state, const std::string& id,
-                                           std::int64_t newest_commit,
+                                           const checkpoint::KnownSteps& known,
                                            const std::vector<std::optional<std::uint32_t>>& checksums) const {
   const Communicator& comm = memory_->comm();
   const checkpoint::MemoryFolder& folder = memory_->folder();
@@ -164,8 +164,9 @@ checkpoint::NodeSavePlan MemorySaves::plan(const TrainState& state, const std::s
                .ranks = comm.size(),
                .tensors = global_tensors(state),
                .trainer_state = trainer_state_json(state, comm.size()),
-               .attachments = attachments_};
-  plan.newest_commit = newest_commit;
+               .attachments = attachments_,
+               .resumed_from = known.newest_sound};
+  plan.newest_commit = known.newest_commit;
   plan.held = layout.held_by(memory_->node());
   // Also what is of another number of ranks, and what a rank that could not begin has left.
   plan.stays = {whole_, plan.folder.filename().string()};
@@ -196,7 +197,7 @@ std::unique_ptr<RankSave> MemorySaves::start(const TrainState& state, const std:
 }
 
 void MemorySaves::save(const TrainState& state, const std::shared_ptr<checkpoint::Staging>& staging,
-                       bool busy, std::int64_t newest_commit) {
+                       bool busy, const checkpoint::KnownSteps& known) {
   const std::string id = settle(state.step, busy);
   if (id.empty()) return;
   InFlight next{.step = state.step, .name = checkpoint::step_folder_name(state.step, id)};
@@ -212,8 +213,7 @@ void MemorySaves::save(const TrainState& state, const std::shared_ptr<checkpoint
   // The checksum of each rank's copy; none: the save could not begin there.
   const auto mine = next.shard ? std::optional(next.shard->blocks_crc()) : std::nullopt;
   const auto checksums = gather_values(memory_->comm(), mine, "checksums of shards");
-  if (next.shard)
-    attempt([&] { next.node = std::make_unique<NodeSave>(plan(state, id, newest_commit, checksums)); });
+  if (next.shard) attempt([&] { next.node = std::make_unique<NodeSave>(plan(state, id, known, checksums)); });
   in_flight_ = std::move(next);
 }
 

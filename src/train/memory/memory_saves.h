@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/folder/retention.h"
 #include "checkpoint/memory/node_save.h"
 #include "checkpoint/options.h"
 #include "checkpoint/write/rank_save.h"
@@ -31,10 +32,9 @@ class MemorySaves {
 
   /// Collective. Returns when training may go on, after the copy of the state to `staging`. `busy`: a
   /// checkpoint that uses `staging` is still being written on this rank. If any rank is busy, or if the
-  /// previous memory checkpoint is not complete, this save is left out. `newest_commit`: step of the newest
-  /// commit on disk that the run has made or read; -1: none.
+  /// previous memory checkpoint is not complete, this save is left out. `known`: the commits on disk.
   void save(const TrainState& state, const std::shared_ptr<checkpoint::Staging>& staging, bool busy,
-            std::int64_t newest_commit);
+            const checkpoint::KnownSteps& known);
 
   /// Waits until this rank no longer uses the memory for the copy of the state; its shard may still be on its
   /// way to another node. Throws Error(kCheckpoint) if that does not come.
@@ -57,7 +57,7 @@ class MemorySaves {
       const std::shared_ptr<checkpoint::Staging>& staging) const;
   /// `checksums`: what checkpoint::blocks_crc() gives for the copy of each rank's state, by rank.
   [[nodiscard]] checkpoint::NodeSavePlan plan(
-      const TrainState& state, const std::string& id, std::int64_t newest_commit,
+      const TrainState& state, const std::string& id, const checkpoint::KnownSteps& known,
       const std::vector<std::optional<std::uint32_t>>& checksums) const;
   void require_room(std::uint64_t shard_bytes);
 

@@ -211,8 +211,11 @@ Checkpointer::Ended Checkpointer::settle(TrainState& state) {
   state.best = best_.ended(in_flight_->best, outcome.state, state.best);
   if (outcome.in_flight()) return ended;
   if (outcome.committed()) known_.newest_commit = ended.step;
-  if (outcome.state == SaveOutcome::State::kCommitted)
-    known_.readable.insert(in_flight_->folder.filename().string());
+  if (outcome.state == SaveOutcome::State::kCommitted) {
+    const std::string name = in_flight_->folder.filename().string();
+    known_.readable.insert(name);
+    known_.newest_sound = checkpoint::parse_step_folder(name).value().save_id;
+  }
   if (comm_->rank() == 0) {
     if (!outcome.doubt.empty()) log::warn(in_doubt(ended.step, outcome.doubt));
     // Rank 0 already removed the folder when its part failed, but a rank that failed later may have left a

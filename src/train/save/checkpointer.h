@@ -80,8 +80,8 @@ class Checkpointer {
   /// checkpoint.timeout_s. Collective.
   void wait_for_all();
 
-  /// Step of the run's newest commit on disk, as far as all ranks know; -1: none.
-  [[nodiscard]] std::int64_t newest_commit() const { return known_.newest_commit; }
+  /// The run's commits on disk, as far as all ranks know.
+  [[nodiscard]] const checkpoint::KnownSteps& known() const { return known_; }
 
   /// Call after each step. Logs a save that has ended since the last call, and starts to allocate memory for
   /// a save that is due soon. Local; does not block.

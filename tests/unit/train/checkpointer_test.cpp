@@ -23,13 +23,14 @@ using namespace test;  // NOLINT
 
 /// One rank of a run that does nothing but save.
 struct SavingRank {
-  SavingRank(const std::filesystem::path& root, CheckpointOptions options, Communicator& comm)
+  SavingRank(const std::filesystem::path& root, CheckpointOptions options, Communicator& comm,
+             checkpoint::KnownSteps known = {})
       : small(comm.rank(), comm.size()),
         optim(make_optimizer({.kind = OptimKind::kSgd}, small.model)),
         data(make_loader({.kind = DataKind::kSyntheticTokens, .seq_len = 4}, 13, 1)),
         state{.model = small.model, .optim = *optim, .data = *data},
         folder(root, false),
-        checkpointer(options, folder, comm, {}) {
+        checkpointer(options, folder, comm, {}, {}, std::move(known)) {
     checkpointer.prepare(state, 1000);
   }
 
@@ -115,6 +116,21 @@ TEST(Checkpointer, ACommitThatIsNotCertainToLastStaysAndNothingOlderGoes) {
   rank.save(6, true);
   // Those that are not certain to last do not count.
   EXPECT_EQ(steps_in(dir.path()), (Steps{2, 3, 4, 5, 6}));
+}
+
+TEST(Checkpointer, StartsFromMemoryRemoveWhatIsOld) {
+  const test::TempDir dir;
+  LocalCommunicator comm;
+  checkpoint::KnownSteps known;
+  for (std::int64_t step = 2; step <= 20; step += 2) {
+    SavingRank rank(dir.path(), {.keep_last = 3}, comm, known);
+    rank.save(step - 1, true);
+    rank.save(step, true);
+    // What a save in memory carries to the next start.
+    const std::string& sound = rank.checkpointer.known().newest_sound;
+    known = {.resumed_from = sound, .newest_sound = sound, .newest_commit = step};
+  }
+  EXPECT_EQ(steps_in(dir.path()), (Steps{18, 19, 20}));
 }
 
 TEST(Checkpointer, ABestThatCouldNotBeSavedDoesNotCostTheOneBefore) {

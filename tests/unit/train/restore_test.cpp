@@ -97,7 +97,7 @@ TEST(Restore, AReadErrorOfMemoryIsNoDamageAndRemovesNothing) {
     saves.prepare(run.state, {});
     run.state.step = 4;
     run.state.position.next_sample = 32;
-    saves.save(run.state, std::make_shared<checkpoint::Staging>(0), false, -1);
+    saves.save(run.state, std::make_shared<checkpoint::Staging>(0), false, {.newest_sound = "0a1b2c3d"});
     while (memory.candidates().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   // While it is looked for, put together, and read.
@@ -119,6 +119,7 @@ TEST(Restore, AReadErrorOfMemoryIsNoDamageAndRemovesNothing) {
   const auto restored = restore_latest(options, run.folder, run.comm, run.state, {}, &memory);
   ASSERT_TRUE(restored.has_value());
   EXPECT_EQ(restored->memory, "node a");
+  EXPECT_EQ(restored->known.resumed_from, "0a1b2c3d") << "nobody reads the disk";
   EXPECT_EQ(run.state.step, 4);
 }
 
