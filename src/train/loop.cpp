@@ -183,8 +183,8 @@ void TrainLoop::save_to_memory() {
   {
     const std::string step = str("memory of step ", parts_.state.step);
     const RecordedSpan span(*options_.activity, SpanKind::kSaveStall, step);
-    parts_.memory->save(parts_.state, parts_.checkpointer.staging(),
-                        parts_.checkpointer.in_flight_s().has_value(), parts_.checkpointer.known());
+    const bool busy = !parts_.checkpointer.hear_of_end(parts_.state);
+    parts_.memory->save(parts_.state, parts_.checkpointer.staging(), busy, parts_.checkpointer.known());
   }
   reporter_.stalled(pause(began));
 }

@@ -191,14 +191,20 @@ class Tests(product.Case):
         self.assertEqual([], list(self.memory.iterdir()))
 
     def test_who_removes_checkpoints_to_go_back_is_followed(self):
-        self.memory_recipe(**{"checkpoint.every_steps": 4, "checkpoint.keep_last": 0, "checkpoint.async": "false"})
-        self.kill_in("staged:1:14")
-        for removed in self.checkpoints()[1:]:
-            shutil.rmtree(removed)
-        result = self.train("recipe.yaml", ranks=2)
-        self.assertIn("has been removed from disk, so the run goes back to what is there", result.err)
-        self.assertNotIn("(memory of node", result.err)
-        self.ends_as_undisturbed()
+        for how in ["false", "true"]:
+            self.memory_recipe(**{"checkpoint.every_steps": 4, "checkpoint.keep_last": 0, "checkpoint.async": how})
+            self.kill_in("memory_whole:0:5")
+            oldest = self.steps_in_memory()[0]
+            steps = {folder: int(folder.name[5:14]) for folder in self.checkpoints()}
+            followed = max(step for step in steps.values() if step < oldest)
+            for folder, step in steps.items():
+                if step >= followed:
+                    shutil.rmtree(folder)
+            result = self.train("recipe.yaml", ranks=2)
+            self.assertIn("has been removed from disk, so the run goes back to what is there", result.err)
+            self.assertNotIn("(memory of node", result.err)
+            self.ends_as_undisturbed()
+            shutil.rmtree(self.folder / "run")
 
     def test_a_stop_leaves_nothing_in_memory(self):
         self.memory_recipe(**{"train.steps": 100000})

@@ -39,7 +39,6 @@ std::string in_doubt(std::int64_t step, const std::string& why) {
              why, "); look at the disk");
 }
 constexpr const char* kGoesOn = "; training continues, and the next save is attempted when it is due";
-
 constexpr double kTouchedBytes_per_s = 0.5e9;
 
 /// Numbers of ranks, while all wait for the end of a save.
@@ -50,8 +49,7 @@ struct SaveSums {
 
 /// The first text that is not empty, in rank order.
 std::string first_of(const std::vector<std::string>& texts) {
-  const auto found =
-      std::find_if(texts.begin(), texts.end(), [](const std::string& text) { return !text.empty(); });
+  const auto found = std::ranges::find_if_not(texts, &std::string::empty);
   return found == texts.end() ? "" : *found;
 }
 
@@ -207,6 +205,7 @@ Checkpointer::Ended Checkpointer::settle(TrainState& state) {
   Ended ended{.outcome = outcome_of(gather_values(*comm_, report(), "state of the last save"))};
   const SaveOutcome& outcome = ended.outcome;
   if (!in_flight_) return ended;
+  heard_.reset();
   ended.step = in_flight_->step;
   state.best = best_.ended(in_flight_->best, outcome.state, state.best);
   if (outcome.in_flight()) return ended;
@@ -222,6 +221,7 @@ Checkpointer::Ended Checkpointer::settle(TrainState& state) {
     // note there.
     if (!outcome.committed()) checkpoint::discard_attempt(in_flight_->folder);
   }
+  if (in_flight_->save->status().state == RankSave::State::kDone) log_end();
   in_flight_.reset();
   return ended;
 }
@@ -303,8 +303,7 @@ void Checkpointer::wait_for_all() {
   if (!in_flight_) return;
   const double limit = static_cast<double>(options_.timeout_s) + kGrace_s;
   const double began = steady_now_s();
-  // Short waits with a reduction between them: one collective that waits for a slow disk would exceed its
-  // deadline.
+  // Short waits: one collective that waits for a slow disk would exceed its deadline.
   for (double slice_s = 0.05;; slice_s = std::min(2 * slice_s, 1.0)) {
     const bool running = in_flight_->save->wait(slice_s).state == RankSave::State::kRunning;
     SaveSums ranks{.writing = running && steady_now_s() - began < limit ? 1.0 : 0.0,
@@ -328,6 +327,11 @@ void Checkpointer::hear_of_failure() {
   if (comm_->rank() == 0) in_flight_->save->give_up(why);
 }
 
+bool Checkpointer::hear_of_end(TrainState& state) {
+  if (in_flight_) heard_ = settle(state);
+  return !in_flight_;
+}
+
 void Checkpointer::save(TrainState& state, bool wait) {
   // Also if this save fails: the next one is attempted after a full interval.
   interval_.begin(steady_now_s());
@@ -337,7 +341,11 @@ void Checkpointer::save(TrainState& state, bool wait) {
   else
     wait_for_end(kPatience_s);
   log_end();
-  const Ended previous = settle(state);
+  Ended previous = settle(state);
+  if (heard_) {
+    heard_->outcome.next_id = previous.outcome.next_id;
+    previous = *std::exchange(heard_, std::nullopt);
+  }
   if (act_on(previous, {.begins = true, .final = wait}, state.step) == NextAction::Kind::kLeaveOut) {
     state.best = best_.left_out(state.best, state.step);
     return;
@@ -348,7 +356,6 @@ void Checkpointer::save(TrainState& state, bool wait) {
     wait_for_all();
     in_flight_->stall_s = steady_now_s() - in_flight_->began_s;
     in_flight_->waited = true;
-    if (in_flight_->save->status().state == RankSave::State::kDone) log_end();
     mine = settle(state);
   }
   (void)act_on(mine, {.begins = false, .final = wait}, state.step);

@@ -64,24 +64,23 @@ class Checkpointer {
   /// best could not be saved, it reverts to the previous one.
   void save(TrainState& state, bool wait);
 
-  /// True if training always waits until a save is committed.
-  [[nodiscard]] bool waits() const { return !options_.async; }
-  /// Age of the save that is being written; nothing if there is none.
-  [[nodiscard]] std::optional<double> in_flight_s() const;
+  [[nodiscard]] bool waits() const { return !options_.async; }  ///< always, until a save is committed
+  [[nodiscard]] std::optional<double> in_flight_s() const;      ///< age of the save that is written, if any
 
   /// True if this rank's part of the save in flight has failed and rank 0 may still be waiting for it.
   [[nodiscard]] bool failed_here() const;
   /// Tells rank 0 the cause, so that it gives the save up. Collective; required after failed_here() on any
-  /// rank. The disk that failed the shard may also have failed the rank's note, for which rank 0 would wait
-  /// until checkpoint.timeout_s.
+  /// rank. The disk may also have failed the rank's note, for which rank 0 would wait until its timeout.
   void hear_of_failure();
 
   /// Waits until the save in flight has ended on every rank, at most slightly longer than
   /// checkpoint.timeout_s. Collective.
   void wait_for_all();
 
-  /// The run's commits on disk, as far as all ranks know.
-  [[nodiscard]] const checkpoint::KnownSteps& known() const { return known_; }
+  /// Tells all ranks how the save in flight has ended; known() and state.best are then up to date. Returns
+  /// false while any rank is writing it. Collective.
+  [[nodiscard]] bool hear_of_end(TrainState& state);
+  [[nodiscard]] const checkpoint::KnownSteps& known() const { return known_; }  ///< commits on disk
 
   /// Call after each step. Logs a save that has ended since the last call, and starts to allocate memory for
   /// a save that is due soon. Local; does not block.
@@ -90,7 +89,7 @@ class Checkpointer {
   void validation_begins();
   /// The bytes that saves have allocated on this rank so far.
   [[nodiscard]] std::uint64_t staging_bytes() const { return staging_ ? staging_->touched_bytes() : 0; }
-  /// The memory of saves, for checkpoints in memory: free while in_flight_s() is nothing.
+  /// The memory of saves, for checkpoints in memory: free while hear_of_end() is true.
   [[nodiscard]] const std::shared_ptr<checkpoint::Staging>& staging() const { return staging_; }
 
  private:
@@ -138,6 +137,7 @@ class Checkpointer {
   std::shared_ptr<checkpoint::Staging> staging_;
   std::optional<checkpoint::ShardPlan> layout_;  ///< reused for every save, because the slices never change
   std::optional<InFlight> in_flight_;
+  std::optional<Ended> heard_;  ///< by hear_of_end(): the next save acts on it
   KeptBest best_;
   std::int64_t last_step_ = 0;
   std::int64_t polled_step_ = 0;

@@ -12,6 +12,7 @@
 #include "comm/local_communicator.h"
 #include "support/faulty_disk.h"
 #include "support/matches.h"
+#include "support/refusal.h"
 #include "support/temp_dir.h"
 #include "support/thread_ranks.h"
 #include "unit/train/small_model.h"
@@ -155,6 +156,31 @@ TEST(Checkpointer, ABestThatCouldNotBeSavedDoesNotCostTheOneBefore) {
   rank.save(80, true);
   rank.save(90, true);
   EXPECT_EQ(steps_in(dir.path()), (Steps{70, 80, 90}));
+}
+
+TEST(Checkpointer, BeforeTheNextSaveIsHeardHowTheLastOneEnded) {
+  const test::TempDir dir;
+  LocalCommunicator comm;
+  SavingRank rank(dir.path(), {.keep_best = true, .max_failures = 2}, comm);
+  const auto hear = [&] {
+    rank.checkpointer.wait_for_all();
+    EXPECT_TRUE(rank.checkpointer.hear_of_end(rank.state));
+    EXPECT_TRUE(rank.checkpointer.hear_of_end(rank.state)) << "nothing is in flight";
+  };
+  rank.save_best(10, 3.0);
+  hear();
+  EXPECT_EQ(rank.checkpointer.known().newest_commit, 10);
+  {
+    FaultyDisk disk(fs::disk(), {{.call = DiskCall::kFlush, .path = "shard-", .times = 2, .error = EIO}});
+    const fs::DiskInUse in_use(disk);
+    rank.save_best(20, 2.0);
+    hear();
+    EXPECT_EQ(rank.state.best->step, 10) << "a save in memory must not name what is not on disk";
+    EXPECT_EQ(rank.checkpointer.known().newest_commit, 10);
+    rank.save(30, false);
+    hear();
+  }
+  EXPECT_MENTIONS(test::refusal(Code::kCheckpoint, [&] { rank.save(40, false); }), "2 failed saves in a row");
 }
 
 TEST(Checkpointer, ANewBestWaitsForTheSaveBeforeIt) {
