@@ -116,8 +116,9 @@ void Checkpointer::look_for_best(TrainState& state) {
   bool there = false;
   agree(*comm_, "look for the best checkpoint", [&] {
     if (comm_->rank() != 0) return;
+    // One with a problem may be whole: a read error says nothing about its content.
     for (const checkpoint::Found& found : checkpoint::list(folder_->checkpoints()))
-      there = there || (found.committed && found.step == state.best->step);
+      there = there || (found.step == state.best->step && (found.committed || !found.problem.empty()));
   });
   if (!broadcast_value(*comm_, there, "best checkpoint")) {
     if (comm_->rank() == 0)
@@ -217,8 +218,7 @@ Checkpointer::Ended Checkpointer::settle(TrainState& state) {
   }
   if (comm_->rank() == 0) {
     if (!outcome.doubt.empty()) log::warn(in_doubt(ended.step, outcome.doubt));
-    // Rank 0 already removed the folder when its part failed, but a rank that failed later may have left a
-    // note there.
+    // Rank 0's part removed the folder when it failed; a rank that failed later may have left a note there.
     if (!outcome.committed()) checkpoint::discard_attempt(in_flight_->folder);
   }
   if (in_flight_->save->status().state == RankSave::State::kDone) log_end();

@@ -223,8 +223,14 @@ TEST(Checkpointer, ABestThatIsGoneIsForgottenAtTheStart) {
   {
     SavingRank rank(dir.path(), options, comm);
     rank.save_best(10, 3.0, true);
-    rank.checkpointer.prepare(rank.state, 1000);
-    EXPECT_EQ(rank.state.best->step, 10);
+    for (const char* file : {"COMMIT", "MANIFEST.json", "none"}) {
+      FaultyDisk disk(fs::disk(), {{.call = DiskCall::kRead, .path = file, .error = EIO}});
+      const fs::DiskInUse in_use(disk);
+      rank.checkpointer.prepare(rank.state, 1000);
+      ASSERT_TRUE(rank.state.best) << file;
+    }
+    for (std::int64_t step = 20; step <= 40; step += 10) rank.save(step, true);
+    EXPECT_EQ(steps_in(dir.path()), (Steps{10, 30, 40}));
   }
   SavingRank rank(dir.path(), options, comm);
   rank.state.best = TrainState::Best{5, 1.0};
