@@ -64,8 +64,8 @@ void ShardWrite::stage() {
   try {
     const ShardIndex& index = plan_.index;
     for (std::uint64_t at = index.index_bytes; at < index.file_bytes; at += Staging::kWindowBytes) {
-      const std::span<std::byte> window = staging_->take_free();
-      if (window.empty()) return;  // write() failed and reports it
+      const std::span<std::byte> window = staging_->take_free(deadline_s());
+      if (window.empty()) return staging_->stop();  // write() has failed, or is too late; it reports that
       const auto used = window.first(std::min<std::uint64_t>(Staging::kWindowBytes, index.file_bytes - at));
       fill(used, at);
       staging_->put_full(used);
@@ -123,9 +123,12 @@ void ShardWrite::check(std::span<const std::byte> window, std::uint64_t file_off
   }
 }
 
+double ShardWrite::deadline_s() const {
+  return limits_.timeout_s > 0 ? began_s_ + limits_.timeout_s : std::numeric_limits<double>::infinity();
+}
+
 void ShardWrite::slow_down(std::uint64_t written, double writing_since_s) const {
-  const double never = std::numeric_limits<double>::infinity();
-  const double deadline = limits_.timeout_s > 0 ? began_s_ + limits_.timeout_s : never;
+  const double deadline = deadline_s();
   if (limits_.bytes_per_s > 0) {
     // Sleeps until the bytes written so far are due at the allowed rate.
     const double due =

@@ -32,7 +32,8 @@ class ShardWrite {
   ShardWrite(const std::filesystem::path& folder, ShardPlan plan, std::vector<Slice> slices, Staging& staging,
              const WriteLimits& limits);
 
-  /// Copies everything; afterwards the slices' bytes may change. Returns as well when write() has failed.
+  /// Copies everything; afterwards the slices' bytes may change. Returns as well when write() has failed, or
+  /// hangs until limits.timeout_s has passed: it fails then as soon as it goes on.
   /// Throws what a Slice::read throws, after which write() throws the same.
   void stage();
 
@@ -50,6 +51,7 @@ class ShardWrite {
   void write_windows();
   void write_index();
   void slow_down(std::uint64_t written, double writing_since_s) const;
+  [[nodiscard]] double deadline_s() const;
 
   std::filesystem::path path_;
   ShardPlan plan_;

@@ -1,10 +1,12 @@
 #include "checkpoint/write/staging.h"
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 #include <system_error>
 
 #include "base/error.h"
+#include "base/steady_time.h"
 #include "base/str.h"
 
 namespace echelon::checkpoint {
@@ -88,10 +90,14 @@ void Staging::reset(std::size_t windows) {
   for (std::size_t i = 0; i < std::min(windows_, taken_); ++i) free_.push_back(window(i));
 }
 
-std::span<std::byte> Staging::take_free() {
+std::span<std::byte> Staging::take_free(double deadline_s) {
+  constexpr double kSlice_s = 3600;  // a clock cannot wait for infinity
   Lock lock(mutex_);
-  changed_.wait(lock,
-                [&]() ECHELON_REQUIRES(mutex_) { return stopped_ || !free_.empty() || taken_ < windows_; });
+  while (!stopped_ && free_.empty() && taken_ >= windows_) {
+    const double left_s = deadline_s - steady_now_s();
+    if (left_s <= 0) return {};
+    changed_.wait_for(lock, std::chrono::duration<double>(std::min(left_s, kSlice_s)));
+  }
   if (stopped_) return {};
   if (free_.empty()) return window(taken_++);  // its pages are touched as it is filled
   const std::span<std::byte> next = free_.front();

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <span>
 #include <thread>
 
@@ -34,8 +35,9 @@ class Staging {
   /// do nothing.
   void warm_up();
 
-  /// Filling thread: the next window, page-aligned; waits for one to become free. Empty when stopped.
-  [[nodiscard]] std::span<std::byte> take_free();
+  /// Filling thread: the next window, page-aligned; waits for one to become free, until `deadline_s`
+  /// (a time of steady_now_s()). Empty when stopped, or too late.
+  [[nodiscard]] std::span<std::byte> take_free(double deadline_s = std::numeric_limits<double>::infinity());
   /// Filling thread: the window is full; its size may be less than the whole window.
   void put_full(std::span<std::byte> window);
   /// Writing thread: the oldest full window; waits for one. Empty when stopped.

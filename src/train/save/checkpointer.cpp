@@ -301,12 +301,11 @@ void Checkpointer::wait_for_end(double at_most_s) const {
 
 void Checkpointer::wait_for_all() {
   if (!in_flight_) return;
-  const double limit = static_cast<double>(options_.timeout_s) + kGrace_s;
-  const double began = steady_now_s();
+  const double until_s = in_flight_->began_s + static_cast<double>(options_.timeout_s) + kGrace_s;
   // Short waits: one collective that waits for a slow disk would exceed its deadline.
   for (double slice_s = 0.05;; slice_s = std::min(2 * slice_s, 1.0)) {
     const bool running = in_flight_->save->wait(slice_s).state == RankSave::State::kRunning;
-    SaveSums ranks{.writing = running && steady_now_s() - began < limit ? 1.0 : 0.0,
+    SaveSums ranks{.writing = running && steady_now_s() < until_s ? 1.0 : 0.0,
                    .failed = failed_here() ? 1.0 : 0.0};
     all_reduce_fields(*comm_, ranks, {&SaveSums::writing, &SaveSums::failed}, ReduceOp::kSum,
                       "end of a save");

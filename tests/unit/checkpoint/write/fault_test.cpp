@@ -9,6 +9,7 @@
 
 #include "base/process/process.h"
 #include "checkpoint/folder/run_folder.h"
+#include "checkpoint/write/rank_save.h"
 #include "support/faulty_disk.h"
 #include "support/matches.h"
 #include "support/memory_disk.h"
@@ -344,6 +345,24 @@ TEST(Fault, ADiskThatHangsAndComesBackEndsInACommit) {
   saving.join();
   EXPECT_EQ(faulty.struck(1), 1);
   EXPECT_EQ(Reader(run.root).step(), 3);
+}
+
+TEST(Fault, ADiskThatHangsHoldsUpTheCopyOfTheStateNoLongerThanASaveMayTake) {
+  MemoryDisk disk(DiskTree("/"));
+  FaultyDisk faulty(disk, {{.path = "shard-", .nth = 2, .does = Fault::Does::kHang}});
+  const fs::DiskInUse in_use(faulty);
+  const TensorInfo tensor{"model/w", DType::kF32, {12 << 20}};
+  const std::vector<std::byte> state(48 << 20);  // more windows than a pipe has
+  const std::vector<Slice> slices{{.tensor = tensor, .end = 12 << 20, .bytes = state}};
+  const std::string id = TinyRun::save_id(1);
+  RankSave save({.folder = TinyRun().folder(1), .waits = true, .timeout_s = 1}, plan_shard(1, 2, id, slices),
+                slices, std::make_shared<Staging>(0));
+  save.stage();
+  EXPECT_EQ(save.status().state, RankSave::State::kRunning);
+  faulty.release();
+  const RankSave::Status ended = save.wait(60);
+  EXPECT_EQ(ended.state, RankSave::State::kFailed);
+  EXPECT_MENTIONS(ended.error, "not written within 1 s (checkpoint.timeout_s)");
 }
 
 TEST(Fault, AnIndexThatCannotBeReadIsNoDamage) {
