@@ -113,7 +113,7 @@ std::vector<Contradiction> steps() {
       {{"checkpoint.keep_best=true"},
        "checkpoint.keep_best is true, but nothing says which step is the best; set "
        "train.validate_every_steps, train.validate_every_epochs or evaluation.best",
-       "train.validate_every_steps=1"},
+       "checkpoint.keep_best=false"},
       {{"evaluation.limit=5"},
        "evaluation.limit is 5, but evaluation.tasks names no task; remove it, or add one",
        "evaluation.limit=0"},
