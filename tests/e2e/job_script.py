@@ -54,6 +54,19 @@ class Tests(product.Case):
         self.assertEqual(["0 ", "1 rank 1 has died"], self.starts())
         self.assertIn("starts again in place on n0,n1", result.err)
 
+    def test_a_controller_that_is_away_or_refuses_once_ends_no_job(self):
+        def command(name, text):
+            (self.folder / "commands" / name).write_text(f"#!/usr/bin/env bash\n{text}\n")
+        count = 'n=$(cat {0} 2>/dev/null || echo 0); echo $((n + 1)) >{0}; ((n < {1})) && exit 1'
+        command("srun", "exit 85")
+        command("squeue", f"case $* in *%N*) echo n0,n1 ;; *%T*) {count.format('asked', 2)}; echo RUNNING ;; esac")
+        # Slurm ends a job that it requeues.
+        command("scontrol", '[[ $1 != show || $2 != hostnames ]] || tr , "\\n" <<<"$3"\n'
+                            f"if [[ $1 == requeue ]]; then {count.format('refused', 1)}; touch requeued; kill -KILL $PPID; fi")
+        result = self.job()
+        self.assertTrue((self.folder / "requeued").exists(), str(result))
+        self.assertIn("gets no answer from Slurm's controller and asks again", result.err)
+
     def test_a_note_without_the_token_is_nobodys(self):
         for note in (NOTE[:-2], NOTE[:-1] + ["0123456789abcdef0123456789abcdef"], NOTE[:-1]):
             result = self.job(note)

@@ -25,7 +25,7 @@ NextState after_running(const JobFacts& facts, const Options& limits) {
   const bool restarts_are_left = limits.max_restarts > 0 && facts.restarts < limits.max_restarts;
   if (is_loss(facts.status) && restarts_are_left && !facts.stopping)
     return {JobState::kLost, facts.status, ""};
-  const bool goes_on = !reason_to_go_on(facts.status, facts.restarts > 0).empty();
+  const bool goes_on = !reason_to_go_on(facts).empty();
   return {goes_on ? JobState::kQueueing : JobState::kEnded, facts.status, ""};
 }
 
@@ -52,7 +52,7 @@ NextState after_clearing(const JobFacts& facts) {
 /// Only a job that still runs requeues itself. One that Slurm preempted comes back without us, and one that
 /// its owner cancelled must not come back.
 NextState after_queueing(const JobFacts& facts, const Options& limits) {
-  const std::string reason = reason_to_go_on(facts.status, facts.restarts > 0);
+  const std::string reason = reason_to_go_on(facts);
   if (facts.queued_by_slurm) return {JobState::kEnded, facts.status, ""};
   if (is_fruitless(facts)) return held_as_fruitless(facts);
   if (facts.requeues < limits.max_requeues) return {JobState::kRequeued, facts.status, reason};
@@ -68,21 +68,24 @@ bool is_loss(int status) {
   return status == static_cast<int>(Code::kPeer) || status > 128;
 }
 
-std::string reason_to_go_on(int status, bool restarted) {
+std::string reason_to_go_on(const JobFacts& facts) {
+  const int status = facts.status;
   if (status == kRequeueCode) return "stopped after a checkpoint";
   // A rank that a signal ended hides the others' 7, because srun returns the highest code.
   if (status > 128) return str("lost a rank to signal ", status - 128);
   if (is_loss(status)) return "lost a rank or the connection to it";
   // Codes of srun, and of what may be wrong with nodes that are new to the run, which a requeue may leave
   // out.
-  if (restarted && status >= 1 && status <= 4)
-    return str("could not go on in place (exit code ", status, ")");
+  const bool in_place = facts.restarts > 0;
+  if ((in_place || facts.requeues > 0) && status >= 1 && status <= 4)
+    return str("could not go on", in_place ? " in place" : "", " (exit code ", status, ")");
   return "";
 }
 
 NextState next_job_state(JobState state, const JobFacts& facts, const Options& limits) {
   switch (state) {
     case JobState::kStarting:
+      if (facts.stopping) return {JobState::kQueueing, kRequeueCode, ""};
       return is_fruitless(facts) ? held_as_fruitless(facts) : NextState{JobState::kRunning, 0, ""};
     case JobState::kRunning:
       return after_running(facts, limits);

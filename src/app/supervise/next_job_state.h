@@ -9,12 +9,13 @@ namespace echelon::supervise {
 /// What a job does, from its start to its end or to its return to the queue. What follows each state; of the
 /// conditions of a state the first that holds counts:
 ///
-///   kStarting    2 starts in a row made no new checkpoint        kHeld
+///   kStarting    a stop was requested                            kQueueing
+///                2 starts in a row made no new checkpoint        kHeld
 ///                otherwise                                       kRunning
 ///   kRunning     ranks were lost, restarts are left, no stop     kLost
 ///                ranks were lost                                 kQueueing
 ///                ranks stopped early with a checkpoint (85)      kQueueing
-///                srun failed (1 to 4) in a restart               kQueueing
+///                srun failed (1 to 4) in a later start           kQueueing
 ///                otherwise                                       kEnded
 ///   kLost        max_same_step failures in a row at one step     kEnded, with exit code 6
 ///                more than 2 in a row at an unknown step         kQueueing
@@ -66,8 +67,9 @@ struct NextState {
 /// Pure.
 [[nodiscard]] NextState next_job_state(JobState state, const JobFacts& facts, const Options& limits);
 
-/// Why a job whose ranks ended with `status` is to run again: "lost a rank to signal 9". Empty: it is not.
-[[nodiscard]] std::string reason_to_go_on(int status, bool restarted);
+/// Why a job whose ranks ended with `facts.status` is to run again: "lost a rank to signal 9". Empty: it is
+/// not.
+[[nodiscard]] std::string reason_to_go_on(const JobFacts& facts);
 
 /// Does `status` mean that a rank, or the connection to it, was lost?
 [[nodiscard]] bool is_loss(int status);

@@ -126,8 +126,10 @@ Nodes SlurmJob::answering_nodes() const {
   return answering;
 }
 
-bool SlurmJob::is_running() const {
-  return first_line(output_of({"squeue", "--noheader", "--jobs=" + number_, "--format=%T"})) == "RUNNING";
+std::optional<bool> SlurmJob::is_running() const {
+  const std::string state =
+      first_line(output_of({"squeue", "--noheader", "--jobs=" + number_, "--format=%T"}));
+  return state.empty() ? std::nullopt : std::optional(state == "RUNNING");
 }
 
 std::optional<std::string> SlurmJob::kill_wait() const {

@@ -28,7 +28,7 @@ class SlurmJob {
   /// Returns those of nodes() that Slurm has not given up.
   [[nodiscard]] Nodes answering_nodes() const;
 
-  [[nodiscard]] bool is_running() const;
+  [[nodiscard]] std::optional<bool> is_running() const;        ///< nothing: the controller does not answer
   [[nodiscard]] std::optional<std::string> kill_wait() const;  ///< seconds from SIGTERM to SIGKILL
 
   /// The nodes to leave out from now on, for the suspects in `logs`/suspects.txt; nothing: it has none.

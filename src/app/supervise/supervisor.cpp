@@ -31,6 +31,9 @@ namespace {
 constexpr double kBetweenLooks_s = 0.2;
 constexpr double kLastWords_s = 5;  ///< of the ranks of a step that lost a node and so does not end
 constexpr double kUntilSlurmEndsUs_s = 300;
+constexpr double kBetweenQuestions_s = 2;
+constexpr double kControllerIsAway_s = 600;  ///< at most: a restart of it, or a second one that takes over
+constexpr int kMostRefusals = 3;
 constexpr std::uint64_t kMostBytesOfNotes = std::uint64_t{16} << 20;
 
 /// "1772364600.123456": ranks account for the time since then.
@@ -121,6 +124,7 @@ void Supervisor::begin_notes() {
 }
 
 int Supervisor::run() {
+  ask_slurm();  // before the first state, because it may take long, and a stop may be requested meanwhile
   facts_.committed_step = committed_step();
   facts_.fruitless_starts = fruitless_starts(notes_, facts_.committed_step);
   for (JobState state = JobState::kStarting;;) {
@@ -153,7 +157,7 @@ int Supervisor::run() {
   }
 }
 
-void Supervisor::start_ranks() {
+void Supervisor::ask_slurm() {
   const char* fence = std::getenv("SLURM_PMIX_FENCE");
   // How PMIx exchanges and barriers travel between nodes. With Slurm's default, `mixed`, ranks on busy nodes
   // now and then leave MPI_Init while others are still in it, which crash (open-mpi/ompi#12495). With `tree`,
@@ -165,6 +169,9 @@ void Supervisor::start_ranks() {
     if (const auto end_s = ask_job_end(); end_s && std::isfinite(*end_s))
       variables_["SLURM_JOB_END_TIME"] = str(static_cast<std::int64_t>(*end_s));
   }
+}
+
+void Supervisor::start_ranks() {
   note({.kind = StartNote::Kind::kStart, .step = committed_step()});
   // The variables of a restart may be those of a job that submitted this one.
   begin_start({{"ECHELON_RESTART_IN_PLACE", ""},
@@ -245,7 +252,7 @@ void Supervisor::restart() {
   for (const std::string& name : before) {
     if (!contains(on_, name)) left_out.push_back(name);
   }
-  const std::string reason = reason_to_go_on(facts_.status, facts_.restarts > 0);
+  const std::string reason = reason_to_go_on(facts_);
   ++facts_.restarts;
   say(str(reason, " and starts again in place on ", join(on_, ","), left_out.empty() ? "" : " without ",
           join(left_out, ","), " (restart ", facts_.restarts, " of at most ", options_.max_restarts, ")"));
@@ -284,7 +291,29 @@ void Supervisor::give_back_unclear_nodes() {
 void Supervisor::look_at_queue() {
   facts_.committed_step = committed_step();
   facts_.fruitless_starts = fruitless_starts(notes_, facts_.committed_step);
-  facts_.queued_by_slurm = !job_.is_running();
+  facts_.queued_by_slurm = !is_running();
+}
+
+/// A controller that does not answer has not ended the job.
+bool Supervisor::is_running() const {
+  const auto begin = std::chrono::steady_clock::now();
+  for (bool told = false; seconds_since(begin) < kControllerIsAway_s; told = true) {
+    if (const auto running = job_.is_running()) return *running;
+    if (!told) say("gets no answer from Slurm's controller and asks again for 10 minutes");
+    std::this_thread::sleep_for(std::chrono::duration<double>(kBetweenQuestions_s));
+  }
+  say("still gets no answer; submit it again to continue");
+  return false;
+}
+
+bool Supervisor::insist(const std::string& what, const std::function<bool()>& command) const {
+  for (int refusals = 0; refusals < kMostRefusals; ++refusals) {
+    if (command()) return true;
+    if (!is_running()) return false;
+    std::this_thread::sleep_for(std::chrono::duration<double>(kBetweenQuestions_s));
+  }
+  say(str("could not be ", what, ": Slurm refuses that; submit it again to continue"));
+  return false;
 }
 
 void Supervisor::requeue(const std::string& reason) {
@@ -295,7 +324,7 @@ void Supervisor::requeue(const std::string& reason) {
       any ? str(" without ", join(*without, ","), " (--exclude and ", (logs() / "suspects.txt").string(), ")")
           : ""));
   std::signal(SIGTERM, SIG_IGN);  // also for the commands that follow, which inherit it
-  if (!job_.requeue()) return;
+  if (!insist("requeued", [&] { return job_.requeue(); })) return;
   if (without && !job_.leave_out(*without)) say("could not change the nodes that it leaves out");
   std::this_thread::sleep_for(std::chrono::duration<double>(kUntilSlurmEndsUs_s));
 }
@@ -304,7 +333,7 @@ void Supervisor::hold(const std::string& reason) {
   say(str("is held: ", reason, "; see the log above, then: scontrol release ", job_.number(),
           ", or: scancel ", job_.number()));
   note({.kind = StartNote::Kind::kHeld});
-  if (!job_.hold(reason)) return;
+  if (!insist("held", [&] { return job_.hold(reason); })) return;
   const auto begin = std::chrono::steady_clock::now();
   while (stop_.requested() == nullptr && seconds_since(begin) < kUntilSlurmEndsUs_s)
     std::this_thread::sleep_for(std::chrono::duration<double>(kBetweenLooks_s));
@@ -333,10 +362,11 @@ void Supervisor::say(const std::string& text) const {
 std::int64_t Supervisor::committed_step() const {
   std::int64_t newest = 0;
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(
-           std::filesystem::path(options_.run_dir) / "checkpoints", ignored)) {
-    const auto name = checkpoint::parse_step_folder(entry.path().filename().string());
-    if (name && std::filesystem::exists(entry.path() / checkpoint::kCommitFile, ignored))
+  const std::filesystem::path checkpoints = std::filesystem::path(options_.run_dir) / "checkpoints";
+  for (std::filesystem::directory_iterator entry(checkpoints, ignored), end; entry != end;
+       entry.increment(ignored)) {
+    const auto name = checkpoint::parse_step_folder(entry->path().filename().string());
+    if (name && std::filesystem::exists(entry->path() / checkpoint::kCommitFile, ignored))
       newest = std::max(newest, name->step);
   }
   return newest;

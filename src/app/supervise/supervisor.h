@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <map>
 #include <optional>
@@ -34,6 +35,7 @@ class Supervisor {
   void begin_notes();
 
   // What is done in each state.
+  void ask_slurm();
   void start_ranks();
   void watch_ranks();
   void note_loss();
@@ -42,6 +44,11 @@ class Supervisor {
   void look_at_queue();
   void requeue(const std::string& reason);
   void hold(const std::string& reason);
+
+  /// Waits for an answer of Slurm's controller, which may be away.
+  [[nodiscard]] bool is_running() const;
+  /// Repeats a command of Slurm until it is done; false, after a word in the log: it is not. `what`: "held".
+  [[nodiscard]] bool insist(const std::string& what, const std::function<bool()>& command) const;
 
   /// Ends srun and notes the end of this start; `patience_s`: for it to end by itself.
   void end_ranks(double patience_s);

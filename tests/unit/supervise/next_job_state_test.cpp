@@ -24,6 +24,7 @@ TEST(NextJobState, IsTheOneOfTheTable) {
        usual,
        {State::kHeld, 85, "2 starts in a row ended without a new checkpoint (the newest is of step 30)"}},
 
+      {State::kStarting, {.stopping = true, .fruitless_starts = 2}, usual, {State::kQueueing, 85, ""}},
       {State::kRunning, {.status = 0}, usual, {State::kEnded, 0, ""}},
       {State::kRunning, {.status = 5}, usual, {State::kEnded, 5, ""}},
       {State::kRunning, {.status = 85}, usual, {State::kQueueing, 85, ""}},
@@ -36,7 +37,9 @@ TEST(NextJobState, IsTheOneOfTheTable) {
       // srun itself fails with 1, and the trainer with 3: in place, the nodes may be at fault.
       {State::kRunning, {.status = 1}, usual, {State::kEnded, 1, ""}},
       {State::kRunning, {.status = 3, .restarts = 1}, usual, {State::kQueueing, 3, ""}},
+      {State::kRunning, {.status = 3, .requeues = 1}, usual, {State::kQueueing, 3, ""}},
       {State::kRunning, {.status = 5, .restarts = 1}, usual, {State::kEnded, 5, ""}},
+      {State::kRunning, {.status = 5, .requeues = 1}, usual, {State::kEnded, 5, ""}},
 
       {State::kLost, {.status = 7, .lost_step = 7, .failures_at_step = 2}, usual, {State::kClearing, 7, ""}},
       {State::kLost,
