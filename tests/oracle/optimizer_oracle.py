@@ -7,6 +7,7 @@ import shutil
 import safetensors.torch
 import torch
 from torch.optim.lr_scheduler import (ConstantLR, CosineAnnealingLR, LinearLR, SequentialLR, StepLR)
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import dump
@@ -227,6 +228,16 @@ def train_in_halves(args, run, overrides, ranks):
     return trained.train(args, run, overrides, 1 if ranks > 1 else 2)
 
 
+class RoundedOnce(TorchDispatchMode):
+    """Products of bf16 are summed in fp32 and rounded once, as processors with instructions for bf16 do. Elsewhere torch
+    rounds sums of parts."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default) and args[0].dtype == torch.bfloat16:
+            return function(*(arg.float() for arg in args), **(kwargs or {})).bfloat16()
+        return function(*args, **(kwargs or {}))
+
+
 def compare_one_step(args, folder, scale, ranks):
     """One step of matrices against torch.optim.Muon with the same gradients. Without Nesterov's momentum, the first one
     that is orthogonalized is the momentum that the checkpoint holds."""
@@ -247,7 +258,8 @@ def compare_one_step(args, folder, scale, ranks):
             continue
         right = weight.detach().clone().reshape(momentum.shape).requires_grad_()
         right.grad = momentum
-        torch.optim.Muon([right], 3e-3, DECAY, 0.0, False, adjust_lr_fn=ADJUST[scale]).step()
+        with RoundedOnce():
+            torch.optim.Muon([right], 3e-3, DECAY, 0.0, False, adjust_lr_fn=ADJUST[scale]).step()
         apart = max(apart, (found[parameter] - right.detach()).abs().max().item())
         moved = max(moved, (found[parameter] - weight.reshape(momentum.shape)).abs().max().item())
     assert apart <= LIMIT_MUON_STEP < moved / 100, f"{name}: a step of {moved:.1e} on {ranks} ranks is {apart:.1e} off"

@@ -29,7 +29,7 @@ at::Tensor newton_schulz(const at::Tensor& matrix, std::int64_t steps) {
     const at::Tensor gram = rounded(at::mm(x, x.t()));
     x = rounded(at::addmm(x, rounded(at::addmm(gram, gram, gram, kB, kC)), x, kA));
   }
-  return tall ? x.t() : x;
+  return (tall ? x.t() : x).to(at::kBFloat16);
 }
 
 }  // namespace echelon
