@@ -38,7 +38,7 @@ SHARE = {
     "selective": ("llama_smoke", 2, [SELECTIVE, "shard.strategy=shard_grad_op"]),
     "hybrid_shard": ("llama_smoke", 4, ["shard.strategy=hybrid_shard", "shard.mesh.shard=2"]),
     "reshard_after_forward": ("llama_smoke", 4, ["shard.reshard_after_forward=2", "optim.ema_decay=0.9"]),
-    "offload": ("llama_smoke", 2, ["shard.offload=cpu", "optim.kind=sgd", "optim.momentum=0.9"]),
+    "offload": ("llama_smoke", 2, ["shard.offload=cpu", "optim.kind=sgd", "optim.betas=[0.9, 0.95]", "optim.momentum=0.9"]),
     "five passes": ("llama_smoke", 2, ["shard.strategy=shard_optimizer", FIVE_PASSES]),
     "anyprecision": ("llama_smoke", 2, ["optim.kind=anyprecision_adamw", "precision.preset=bf16_pure"]),
     "muon": ("llama_smoke", 2, ["optim.kind=muon", "optim.lr_factors={\"*.o_proj.*\": 0}"]),

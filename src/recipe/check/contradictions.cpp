@@ -286,8 +286,8 @@ void check_best(const Recipe& recipe, const RecipeTexts& texts, std::vector<Conf
     found.push_back({{"checkpoint.keep_best", "train.validate_every_steps"},
                      "checkpoint.keep_best is true, but nothing says which step is the best; set "
                      "train.validate_every_steps, train.validate_every_epochs or evaluation.best"});
-  for (const char* key : {"evaluation.limit", "evaluation.max_new_tokens", "evaluation.every_steps",
-                          "evaluation.max_share"}) {
+  for (const char* key :
+       {"evaluation.limit", "evaluation.max_new_tokens", "evaluation.every_steps", "evaluation.max_share"}) {
     if (recipe.evaluation.tasks.empty() && texts.is_set(key))
       found.push_back({{key, "evaluation.tasks"},
                        str(texts.words(key), ", but evaluation.tasks names no task; remove it, or add one")});

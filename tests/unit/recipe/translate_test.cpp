@@ -124,7 +124,8 @@ TEST(Translate, ReadsTrainingArguments) {
 }
 
 TEST(Translate, LeavesOutWhatItsScheduleOrOptimizerDoesNotUse) {
-  const std::string model = "step_scheduler: {max_steps: 10}\nmodel: {pretrained_model_name_or_path: org/m}\n";
+  const std::string model =
+      "step_scheduler: {max_steps: 10}\nmodel: {pretrained_model_name_or_path: org/m}\n";
   const Translation constant = of("n.yaml", model + "optimizer: {_target_: torch.optim.SGD, lr: 1.0e-5}\n");
   EXPECT_EQ(value(constant, "schedule.kind"), "constant");
   EXPECT_EQ(value(constant, "schedule.warmup_start_factor"), "");
