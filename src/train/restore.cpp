@@ -278,7 +278,6 @@ std::optional<Restored> restore_latest(const CheckpointOptions& options, const R
       require_read(comm, name, fault, kLeaveInMemory);
       if (fault.none()) {
         memory->resumed_from(&*newest_in_memory);
-        known.newest_sound = known.resumed_from;
         known.newest_commit = newest_in_memory->newest_commit;
         return Restored{.memory = memory->holders(*newest_in_memory), .known = known};
       }
@@ -297,7 +296,6 @@ std::optional<Restored> restore_latest(const CheckpointOptions& options, const R
       if (memory != nullptr) memory->resumed_from(nullptr);
       known.readable.insert(step_name);
       known.resumed_from = checkpoint::parse_step_folder(step_name).value().save_id;
-      known.newest_sound = known.resumed_from;
       known.newest_commit = state.step;
       return Restored{.known = known};
     }

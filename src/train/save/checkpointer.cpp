@@ -65,10 +65,8 @@ Checkpointer::Checkpointer(const CheckpointOptions& options, const RunFolder& fo
       on_saved_(std::move(on_saved)),
       known_(std::move(known)),
       best_(options.keep_best),
-      interval_(options) {}
-
-bool Checkpointer::must_copy(std::int64_t step) const {
-  return saves_beside_training(options_, step, last_step_);
+      interval_(options) {
+  known_.newest_sound = known_.resumed_from;
 }
 
 void Checkpointer::prepare(TrainState& state, std::int64_t last_step) {
@@ -76,7 +74,7 @@ void Checkpointer::prepare(TrainState& state, std::int64_t last_step) {
   last_step_ = last_step;
   polled_step_ = state.step;
   polled_s_ = steady_now_s();
-  const bool copies = must_copy(state.step);
+  const bool copies = saves_beside_training(options_, state.step, last_step_);
   agree(*comm_, "memory for checkpoints", [&] {
     if (comm_->rank() == 0) owner_ = std::make_shared<const checkpoint::Owner>(folder_->checkpoints());
     const std::uint64_t pipe = checkpoint::Staging::kPipeWindows * checkpoint::Staging::kWindowBytes;
@@ -92,7 +90,7 @@ void Checkpointer::prepare(TrainState& state, std::int64_t last_step) {
 }
 
 bool Checkpointer::comes_near(std::int64_t step) {
-  if (!must_copy(step)) return false;
+  if (!saves_beside_training(options_, step, last_step_)) return false;
   const double now = steady_now_s();
   // kTouchedBytes_per_s is half the rate of one thread on a busy machine; one second is added as a margin.
   const double ahead_s = 1 + static_cast<double>(staging_->bytes()) / kTouchedBytes_per_s;

@@ -128,8 +128,7 @@ TEST(Checkpointer, StartsFromMemoryRemoveWhatIsOld) {
     rank.save(step - 1, true);
     rank.save(step, true);
     // What a save in memory carries to the next start.
-    const std::string& sound = rank.checkpointer.known().newest_sound;
-    known = {.resumed_from = sound, .newest_sound = sound, .newest_commit = step};
+    known = {.resumed_from = rank.checkpointer.known().newest_sound, .newest_commit = step};
   }
   EXPECT_EQ(steps_in(dir.path()), (Steps{18, 19, 20}));
 }
