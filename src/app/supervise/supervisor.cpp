@@ -32,7 +32,7 @@ constexpr double kBetweenLooks_s = 0.2;
 constexpr double kLastWords_s = 5;  ///< of the ranks of a step that lost a node and so does not end
 constexpr double kUntilSlurmEndsUs_s = 300;
 constexpr double kBetweenQuestions_s = 2;
-constexpr double kControllerIsAway_s = 600;  ///< at most: a restart of it, or a second one that takes over
+constexpr int kControllerIsAway_min = 10;  ///< at most: a restart of it, or a second one that takes over
 constexpr int kMostRefusals = 3;
 constexpr std::uint64_t kMostBytesOfNotes = std::uint64_t{16} << 20;
 
@@ -297,9 +297,11 @@ void Supervisor::look_at_queue() {
 /// A controller that does not answer has not ended the job.
 bool Supervisor::is_running() const {
   const auto begin = std::chrono::steady_clock::now();
-  for (bool told = false; seconds_since(begin) < kControllerIsAway_s; told = true) {
+  for (bool told = false; seconds_since(begin) < 60 * kControllerIsAway_min; told = true) {
     if (const auto running = job_.is_running()) return *running;
-    if (!told) say("gets no answer from Slurm's controller and asks again for 10 minutes");
+    if (!told)
+      say(str("gets no answer from Slurm's controller and asks again for ", kControllerIsAway_min,
+              " minutes"));
     std::this_thread::sleep_for(std::chrono::duration<double>(kBetweenQuestions_s));
   }
   say("still gets no answer; submit it again to continue");

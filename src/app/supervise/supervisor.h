@@ -33,9 +33,9 @@ class Supervisor {
   void check_nodes();
   void ask_program();
   void begin_notes();
+  void ask_slurm();
 
   // What is done in each state.
-  void ask_slurm();
   void start_ranks();
   void watch_ranks();
   void note_loss();
