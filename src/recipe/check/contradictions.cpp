@@ -1,6 +1,8 @@
 #include "recipe/check/contradictions.h"
 
 #include <algorithm>
+#include <initializer_list>
+#include <string_view>
 
 #include "base/str.h"
 #include "recipe/check/uses_table.h"
@@ -265,33 +267,32 @@ void check_lora(const Recipe& recipe, const RecipeTexts& texts, std::vector<Conf
   }
 }
 
+/// Reports those of `keys` that are set, although `feature` is off: `why` is the rest of the sentence.
+void report_set(std::initializer_list<const char*> keys, const char* feature, std::string_view why,
+                const RecipeTexts& texts, std::vector<Conflict>& found) {
+  for (const char* key : keys) {
+    if (texts.is_set(key)) found.push_back({{key, feature}, str(texts.words(key), ", but ", feature, why)});
+  }
+}
+
 void check_memory(const CheckpointOptions& checkpoint, const RecipeTexts& texts,
                   std::vector<Conflict>& found) {
-  for (const char* key : {"checkpoint.memory_dir", "checkpoint.memory_limit_gib"}) {
-    if (checkpoint.memory_every_steps > 0 || !texts.is_set(key)) continue;
-    found.push_back({{key, "checkpoint.memory_every_steps"},
-                     str(texts.words(key),
-                         ", but checkpoint.memory_every_steps is 0: nothing is saved to memory; "
-                         "remove it, or set checkpoint.memory_every_steps")});
-  }
+  if (checkpoint.memory_every_steps == 0)
+    report_set({"checkpoint.memory_dir", "checkpoint.memory_limit_gib"}, "checkpoint.memory_every_steps",
+               " is 0: nothing is saved to memory; remove it, or set checkpoint.memory_every_steps", texts,
+               found);
   if (checkpoint.memory_dir.starts_with('/')) return;
   found.push_back({{"checkpoint.memory_dir"},
                    str("checkpoint.memory_dir is '", checkpoint.memory_dir,
                        "'; expected an absolute path, because it means a folder of every node")});
 }
 
-void check_best(const Recipe& recipe, const RecipeTexts& texts, std::vector<Conflict>& found) {
+void check_best(const Recipe& recipe, std::vector<Conflict>& found) {
   const bool validates = recipe.train.validate_every_steps > 0 || recipe.train.validate_every_epochs > 0;
   if (recipe.checkpoint.keep_best && !validates && recipe.evaluation.best.empty())
     found.push_back({{"checkpoint.keep_best", "train.validate_every_steps"},
                      "checkpoint.keep_best is true, but nothing says which step is the best; set "
                      "train.validate_every_steps, train.validate_every_epochs or evaluation.best"});
-  for (const char* key :
-       {"evaluation.limit", "evaluation.max_new_tokens", "evaluation.every_steps", "evaluation.max_share"}) {
-    if (recipe.evaluation.tasks.empty() && texts.is_set(key))
-      found.push_back({{key, "evaluation.tasks"},
-                       str(texts.words(key), ", but evaluation.tasks names no task; remove it, or add one")});
-  }
 }
 
 void check_warmup_and_decay(const Recipe& recipe, std::vector<Conflict>& found) {
@@ -346,7 +347,11 @@ void find_contradictions(const Recipe& recipe, std::vector<Conflict>& found) {
   check_initial_weights(recipe, texts, found);
   check_lora(recipe, texts, found);
   check_memory(recipe.checkpoint, texts, found);
-  check_best(recipe, texts, found);
+  check_best(recipe, found);
+  if (recipe.evaluation.tasks.empty())
+    report_set(
+        {"evaluation.limit", "evaluation.max_new_tokens", "evaluation.every_steps", "evaluation.max_share"},
+        "evaluation.tasks", " names no task; remove it, or add one", texts, found);
   check_warmup_and_decay(recipe, found);
   check_sequence(recipe, found);
 }

@@ -10,6 +10,8 @@ namespace echelon::recipe {
 inline constexpr std::uint16_t kStretched =
     any_of(RopeKind::kLinear, RopeKind::kDynamic, RopeKind::kLlama3, RopeKind::kYarn);
 
+inline constexpr std::uint16_t kAdamWs =
+    any_of(OptimKind::kAdamW, OptimKind::kAnyPrecisionAdamW, OptimKind::kMuon);
 inline constexpr std::uint16_t kWarmups =
     any_of(ScheduleKind::kLinearWarmup, ScheduleKind::kWarmupCosine, ScheduleKind::kWarmupStableDecay);
 
@@ -112,10 +114,8 @@ inline constexpr std::array kUses{
     Use{"optim.muon.ns_steps", "optim.kind", any_of(OptimKind::kMuon)},
     Use{"optim.muon.scale", "optim.kind", any_of(OptimKind::kMuon)},
     Use{"optim.muon.adamw", "optim.kind", any_of(OptimKind::kMuon)},
-    Use{"optim.betas", "optim.kind",
-        any_of(OptimKind::kAdamW, OptimKind::kAnyPrecisionAdamW, OptimKind::kMuon)},
-    Use{"optim.eps", "optim.kind",
-        any_of(OptimKind::kAdamW, OptimKind::kAnyPrecisionAdamW, OptimKind::kMuon, OptimKind::kAdadelta)},
+    Use{"optim.betas", "optim.kind", kAdamWs},
+    Use{"optim.eps", "optim.kind", kAdamWs | any_of(OptimKind::kAdadelta)},
     Use{"schedule.warmup_steps", "schedule.kind", kWarmups},
     Use{"schedule.warmup_start_factor", "schedule.kind", kWarmups | any_of(ScheduleKind::kSequence)},
     Use{"schedule.min_lr", "schedule.kind",
