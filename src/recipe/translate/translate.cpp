@@ -49,10 +49,9 @@ class Translator {
     const auto rules = equivalents_of(trainer_);
     const auto rule =
         std::ranges::find_if(rules, [&](const Equivalent& one) { return fits(one, setting.path); });
-    if (rule == rules.end()) {
-      if (!setting.is_off()) remark(setting, "no equal is known");
-      return;
-    }
+    const bool is_known = rule != rules.end();
+    if (!is_known && setting.is_off()) return;
+    if (!is_known) return remark(setting, "no equal is known");
     if (const auto word = rule->take == Take::kWords ? value_in(rule->text, setting.text) : std::nullopt)
       return make(std::string(rule->key), *word, setting);
     if (setting.is_off()) return;
@@ -138,9 +137,8 @@ class Translator {
   /// count(), else the default there.
   std::optional<std::int64_t> count_or_default(const std::string& key) {
     const auto given = count(key);
-    const auto usual = made_.find(key);
-    return given || usual == made_.end() ? given
-                                         : std::optional<std::int64_t>(std::stoll(usual->second.value));
+    const std::string usual = made(key);
+    return given || usual.empty() ? given : std::optional<std::int64_t>(std::stoll(usual));
   }
 
   void make_model() {
@@ -240,10 +238,8 @@ class Translator {
     const Setting* kind = input("optim.kind");
     if (kind == nullptr) return;
     std::string name = in_lower_case(last_part(kind->text, '.'));
-    const auto decay = made_.find("optim.weight_decay");
     double value = 0;
-    const bool decays =
-        decay == made_.end() || !read_number(decay->second.value, value).empty() || value != 0;
+    const bool decays = !read_number(made("optim.weight_decay"), value).empty() || value != 0;
     if (name == "adam" && !decays) name = "adamw";  // the same without decay
     if (name.find("8bit") != name.npos) remark(*kind, "its states are kept in fp32");
     if (name.find("adamw") != name.npos || name == "fusedadam" || name == "muon" || name == "sgd")
@@ -296,7 +292,7 @@ class Translator {
         remark(*kind, "schedule.kind has no equal of it");
     }
     if (warmup == 0) return;
-    if (made_["schedule.kind"].value == "constant") make("schedule.kind", "linear_warmup", from);
+    if (made("schedule.kind") == "constant") make("schedule.kind", "linear_warmup", from);
     made_["schedule.warmup_steps"] = {"schedule.warmup_steps", std::to_string(warmup), "of linear warm-up"};
   }
 
@@ -308,19 +304,24 @@ class Translator {
 
   /// Validation needs data.
   void leave_out_validation() {
-    if (made_.count("data.validation.path") > 0) return;
+    if (!made("data.validation.path").empty()) return;
     made_.erase("train.validate_every_steps");
     made_.erase("data.validation.batches");
+  }
+
+  /// The value of a line so far; empty: there is none.
+  [[nodiscard]] std::string made(const std::string& key) const {
+    return made_.contains(key) ? made_.at(key).value : "";
   }
 
   /// A recipe with keys that its optimizer or schedule does not use would be refused.
   void leave_out_unused() {
     Recipe chosen;
-    if (const auto kind = choice_of<OptimKind>(made_["optim.kind"].value)) chosen.optim.kind = *kind;
-    if (const auto kind = choice_of<ScheduleKind>(made_["schedule.kind"].value)) chosen.schedule.kind = *kind;
+    if (const auto kind = choice_of<OptimKind>(made("optim.kind"))) chosen.optim.kind = *kind;
+    if (const auto kind = choice_of<ScheduleKind>(made("schedule.kind"))) chosen.schedule.kind = *kind;
     std::erase_if(made_, [&](const auto& line) {
-      const bool of_these = line.first.starts_with("optim.") || line.first.starts_with("schedule.");
-      return line.second.value.empty() || (of_these && !is_used(line.first, chosen));
+      const std::string& key = line.first;
+      return (key.starts_with("optim.") || key.starts_with("schedule.")) && !is_used(key, chosen);
     });
   }
 
