@@ -37,6 +37,10 @@ struct BaseModel {
   families::ModelDescription description;
 };
 
+families::HasTensor tensors_in(const BaseWeights& base) {
+  return [&base](const std::string& name) { return base.find(str(kModelPrefix, name)) != nullptr; };
+}
+
 BaseModel model_of(const BaseWeights& base) {
   if (const families::ModelWeights* weights = base.weights())
     return {weights->config(), families::companions_of(weights->folder()), weights->model()};
@@ -46,8 +50,8 @@ BaseModel model_of(const BaseWeights& base) {
   for (const std::string& name : reader.attachments()) {
     if (checkpoint::is_companion_file(name)) model.files[name] = reader.attachment(name);
   }
-  const auto has = [&](const std::string& name) { return base.find(str(kModelPrefix, name)) != nullptr; };
-  model.description = families::describe_model(model.config, "config.json", families::Purpose::kImport, has);
+  model.description =
+      families::describe_model(model.config, "config.json", families::Purpose::kImport, tensors_in(base));
   return model;
 }
 
@@ -122,9 +126,8 @@ class PeftAdapter {
 
   /// Refuses a module trained whole whose weight is also the head: peft trains a copy of one of the two.
   void check_shared(const families::ModelDescription& description) const {
-    const auto has = [&](const std::string& name) { return base_.find(str(kModelPrefix, name)) != nullptr; };
     for (const TensorInfo& tensor : description.tensors) {
-      if (is_trained(lora_, tensor.name) && description.is_shared(tensor.name, has))
+      if (is_trained(lora_, tensor.name) && description.is_shared(tensor.name, tensors_in(base_)))
         refuse(str("modules_to_save names '", module_of(tensor.name),
                    "', whose weight is also the head, of which peft keeps the base's; merge the adapter with "
                    "peft and import the model"));
