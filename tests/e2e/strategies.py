@@ -115,8 +115,7 @@ class Tests(product.Case):
 
     def test_clipping_by_value_bounds_the_update(self):
         # SGD without momentum: a step moves no weight by more than lr x the bound.
-        sgd = ["optim.kind=sgd", "optim.lr=1", "optim.weight_decay=0", "schedule.kind=constant", "schedule.min_lr=0",
-               "schedule.warmup_steps=0", "train.clip_grad_norm=0"]
+        sgd = ["optim.kind=sgd", "optim.lr=1", "optim.weight_decay=0", *product.ALWAYS_CONSTANT, "train.clip_grad_norm=0"]
         free = self.run_of("free", *sgd, ranks=2, steps=2)
         tight = self.run_of("tight", *sgd, "train.clip_grad_value=1e-9", ranks=2, steps=2)
         self.assertEqual(free[0], tight[0])
