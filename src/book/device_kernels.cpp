@@ -118,6 +118,9 @@ class RecordingKernels final : public ops::DeviceKernels {
                 const at::Tensor& transposed) const override {
     pass("fp8_cast", matrix, {matrix, rows, transposed});
   }
+  void fp8_transpose(const at::Tensor& rows, const at::Tensor& transposed) const override {
+    pass("fp8_transpose", rows, {rows, transposed});
+  }
 };
 
 }  // namespace

@@ -111,6 +111,25 @@ TEST_P(GpuFp8, OrdersAreThoseOfTheMatrixAndZerosFillTheRows) {
   }
 }
 
+TEST(GpuFp8Transpose, PutsEveryByteInItsPlace) {
+  ECHELON_NEEDS_GPU();
+  for (const auto& [rows, n] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{16, 16}, {48, 80}, {128, 144}, {272, 208}}) {
+    Bytes values(static_cast<std::size_t>(rows * n));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<unsigned char>(i * 37 + i / 251);
+    const OnDevice<unsigned char> plain(values);
+    const OnDevice<unsigned char> turned(Bytes(values.size(), 0x11));
+    ASSERT_EQ(gpu::fp8_transpose(plain.data(), turned.data(), rows, n, nullptr), cudaSuccess);
+    const Bytes found = turned.values();
+    for (std::int64_t c = 0; c < n; ++c) {
+      for (std::int64_t r = 0; r < rows; ++r)
+        ASSERT_EQ(found[static_cast<std::size_t>(c * rows + r)], values[static_cast<std::size_t>(r * n + c)]);
+    }
+  }
+  const OnDevice<unsigned char> small(Bytes(16 * 16));
+  EXPECT_EQ(gpu::fp8_transpose(small.data(), small.data(), 8, 16, nullptr), cudaErrorInvalidValue);
+}
+
 TEST_P(GpuFp8, ScaleMakesTheLargestMagnitudeTheLargestValue) {
   const double largest = format_of(GetParam()).largest;
   for (const std::size_t n : {1U, 7U, 5000U, 20'011U}) {

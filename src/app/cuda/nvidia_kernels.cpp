@@ -258,6 +258,14 @@ class NvidiaKernels final : public ops::DeviceKernels {
                              matrix.size(1), device.stream()),
                kWhat);
   }
+
+  void fp8_transpose(const at::Tensor& rows, const at::Tensor& transposed) const override {
+    constexpr const char* kWhat = "fp8_transpose";
+    const OnDevice device(rows);
+    check_cuda(gpu::fp8_transpose(memory(rows, kWhat), memory(transposed, kWhat), rows.size(0), rows.size(1),
+                                  device.stream()),
+               kWhat);
+  }
 };
 
 }  // namespace

@@ -70,9 +70,12 @@ __device__ inline Word four(const float* x, float scale) {
   return low | high << 16U;
 }
 
+/// The type of a matrix that is only transposed.
+struct Byte {};
+
 /// The matrix that one block of cast_kernel() sees a tile of.
 struct Cast {
-  const Element* values;
+  const void* values;  ///< Elements or Bytes
   const float* scale;
   unsigned char* plain;
   unsigned char* turned;
@@ -94,24 +97,33 @@ __global__ void __launch_bounds__(kThreads) cast_kernel(Cast of) {
   const std::int64_t column = first_column + piece * kPiece;
   const std::int64_t place = row * of.n + column;
   const auto here = [&](int j) { return column < of.n && row + j < of.rows; };
-  float x[kPieceRows][kPiece];
-#pragma unroll
-  for (int j = 0; j < kPieceRows; ++j) {
-    if (!here(j)) continue;
-    const Element* from = of.values + place + j * of.n;
-    if constexpr (kAligned) {
-      load(from, x[j]);
-    } else {
-      for (int i = 0; i < kPiece; ++i) x[j][i] = widen(from[i]);
-    }
-  }
   Pack<Word, 2> cast[kPieceRows] = {};
-  const float scale = *of.scale;
+  if constexpr (std::is_same_v<T, Byte>) {
 #pragma unroll
-  for (int j = 0; j < kPieceRows; ++j) {
-    if (!here(j)) continue;
-    cast[j] = {{four<T>(x[j], scale), four<T>(x[j] + 4, scale)}};
-    if (of.plain != nullptr) *reinterpret_cast<Pack<Word, 2>*>(of.plain + place + j * of.n) = cast[j];
+    for (int j = 0; j < kPieceRows; ++j) {
+      if (!here(j)) continue;
+      cast[j] = *reinterpret_cast<const Pack<Word, 2>*>(static_cast<const unsigned char*>(of.values) + place +
+                                                        j * of.n);
+    }
+  } else {
+    float x[kPieceRows][kPiece];
+#pragma unroll
+    for (int j = 0; j < kPieceRows; ++j) {
+      if (!here(j)) continue;
+      const Element* from = static_cast<const Element*>(of.values) + place + j * of.n;
+      if constexpr (kAligned) {
+        load(from, x[j]);
+      } else {
+        for (int i = 0; i < kPiece; ++i) x[j][i] = widen(from[i]);
+      }
+    }
+    const float scale = *of.scale;
+#pragma unroll
+    for (int j = 0; j < kPieceRows; ++j) {
+      if (!here(j)) continue;
+      cast[j] = {{four<T>(x[j], scale), four<T>(x[j] + 4, scale)}};
+      if (of.plain != nullptr) *reinterpret_cast<Pack<Word, 2>*>(of.plain + place + j * of.n) = cast[j];
+    }
   }
   if (of.turned == nullptr) return;
 #pragma unroll
@@ -132,10 +144,26 @@ __global__ void __launch_bounds__(kThreads) cast_kernel(Cast of) {
   }
 }
 
-/// Calls f(T{}) with the type.
+/// Calls start(cast, grid) for the tiles of a matrix [rows, n].
 template <class F>
-cudaError_t with_fp8(Fp8 type, F f) {
-  return type == Fp8::kE5m2 ? f(__nv_fp8_e5m2{}) : f(__nv_fp8_e4m3{});
+cudaError_t over_tiles(Cast cast, std::int64_t rows, std::int64_t n, cudaStream_t stream, F start) {
+  if (rows == 0 || n == 0) return cudaSuccess;
+  if (n % kAccessBytes != 0 || !on_borders({cast.plain, cast.turned})) return cudaErrorInvalidValue;
+  const std::int64_t across = (n + kTileColumns - 1) / kTileColumns;
+  const std::int64_t tiles = (rows + kTileRows - 1) / kTileRows * across;
+  if (tiles > kMostBlocks) return cudaErrorInvalidConfiguration;
+  cast.rows = rows;
+  cast.n = n;
+  cast.width = (rows + kAccessBytes - 1) / kAccessBytes * kAccessBytes;
+  cast.across = static_cast<unsigned>(across);
+  start(cast, Grid{static_cast<unsigned>(tiles), kThreads, stream});
+  return cudaGetLastError();
+}
+
+template <class T>
+void start_cast(const Cast& cast, const Grid& grid) {
+  on_borders({cast.values}) ? launch(cast_kernel<true, T>, grid, cast)
+                            : launch(cast_kernel<false, T>, grid, cast);
 }
 
 }  // namespace
@@ -152,25 +180,17 @@ cudaError_t fp8_scale(const void* values, std::int64_t n, Fp8 type, std::uint32_
 
 cudaError_t fp8_cast(const void* values, const float* scale, Fp8 type, void* plain, void* turned,
                      std::int64_t rows, std::int64_t n, cudaStream_t stream) {
-  if (rows == 0 || n == 0) return cudaSuccess;
-  if (n % kAccessBytes != 0 || !on_borders({plain, turned})) return cudaErrorInvalidValue;
-  const std::int64_t across = (n + kTileColumns - 1) / kTileColumns;
-  const std::int64_t tiles = (rows + kTileRows - 1) / kTileRows * across;
-  if (tiles > kMostBlocks) return cudaErrorInvalidConfiguration;
-  const Cast of{static_cast<const Element*>(values),
-                scale,
-                static_cast<unsigned char*>(plain),
-                static_cast<unsigned char*>(turned),
-                rows,
-                n,
-                (rows + kAccessBytes - 1) / kAccessBytes * kAccessBytes,
-                static_cast<unsigned>(across)};
-  const Grid grid{static_cast<unsigned>(tiles), kThreads, stream};
-  return with_fp8(type, [&](auto tag) {
-    using T = decltype(tag);
-    on_borders({values}) ? launch(cast_kernel<true, T>, grid, of) : launch(cast_kernel<false, T>, grid, of);
-    return cudaGetLastError();
-  });
+  const Cast cast{values, scale, static_cast<unsigned char*>(plain), static_cast<unsigned char*>(turned)};
+  return over_tiles(cast, rows, n, stream,
+                    type == Fp8::kE5m2 ? start_cast<__nv_fp8_e5m2> : start_cast<__nv_fp8_e4m3>);
+}
+
+cudaError_t fp8_transpose(const void* plain, void* turned, std::int64_t rows, std::int64_t n,
+                          cudaStream_t stream) {
+  if (rows % kAccessBytes != 0 || !on_borders({plain})) return cudaErrorInvalidValue;
+  const Cast cast{plain, nullptr, nullptr, static_cast<unsigned char*>(turned)};
+  return over_tiles(cast, rows, n, stream,
+                    [](const Cast& of, const Grid& grid) { launch(cast_kernel<true, Byte>, grid, of); });
 }
 
 }  // namespace echelon::gpu

@@ -96,5 +96,9 @@ inline constexpr std::int64_t kFp8Partials = 1024;
 /// Null: not wanted. n is a multiple of 16; `plain` and `turned` lie at 16-byte borders.
 [[nodiscard]] cudaError_t fp8_cast(const void* values, const float* scale, Fp8 type, void* plain,
                                    void* turned, std::int64_t rows, std::int64_t n, cudaStream_t stream);
+/// turned [n, rows], of elements of eight bits, becomes the transpose of plain [rows, n]. Both sizes are
+/// multiples of 16, and both matrices lie at 16-byte borders.
+[[nodiscard]] cudaError_t fp8_transpose(const void* plain, void* turned, std::int64_t rows, std::int64_t n,
+                                        cudaStream_t stream);
 
 }  // namespace echelon::gpu

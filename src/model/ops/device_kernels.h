@@ -100,6 +100,8 @@ class DeviceKernels {
   /// a multiple of 16], whose end becomes zeros. One of the two may be undefined. n: a multiple of 16.
   virtual void fp8_cast(const at::Tensor& matrix, const at::Tensor& scale, const at::Tensor& rows,
                         const at::Tensor& transposed) const = 0;
+  /// rows [m, n], of a type of eight bits -> transposed [n, m]; both multiples of 16.
+  virtual void fp8_transpose(const at::Tensor& rows, const at::Tensor& transposed) const = 0;
 };
 
 /// Installs the kernels for tensors on devices of this type, before the first computation with one. A test

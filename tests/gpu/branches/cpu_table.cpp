@@ -170,6 +170,9 @@ class CpuTable final : public DeviceKernels {
     if (rows.defined()) rows.copy_(values);
     if (transposed.defined()) transposed.zero_().narrow(1, 0, matrix.size(0)).copy_(values.t());
   }
+  void fp8_transpose(const at::Tensor& rows, const at::Tensor& transposed) const override {
+    transposed.copy_(rows.t());
+  }
 
  private:
   /// Heads in the CPU's order, [batch, heads, T, head_dim].

@@ -90,6 +90,10 @@ class Table final : public ops::DeviceKernels {
     run("fp8_cast", {matrix, scale}, {rows, transposed},
         [&](const Tensors& in, const Tensors& out) { cpu_->fp8_cast(in[0], in[1], out[0], out[1]); });
   }
+  void fp8_transpose(const at::Tensor& rows, const at::Tensor& transposed) const override {
+    run("fp8_transpose", {rows}, {transposed},
+        [&](const Tensors& in, const Tensors& out) { cpu_->fp8_transpose(in[0], out[0]); });
+  }
 
  private:
   template <class F>

@@ -117,6 +117,7 @@ void run_fp8(std::size_t shift) {
     done(gpu::fp8_scale(values(), rows * n, type, plain(gpu::kFp8Partials), scale, nullptr));
     done(gpu::fp8_cast(values(), scale, type, Zeros(rows * n, 0), Zeros(144 * n, 0), rows, n, nullptr));
   }
+  done(gpu::fp8_transpose(Zeros(144 * n, 0), Zeros(n * 144, 0), 144, n, nullptr));
 }
 
 /// All of them.
