@@ -70,6 +70,11 @@ class Parameter {
   /// owner sets it.
   at::Tensor value;
 
+  /// With `fp8`, in training passes: the weight in e4m3, which `value` then need not hold, and fp32 [2], its
+  /// scale and 1 / scale. Undefined unless an owner sets them: then products cast `value`.
+  at::Tensor value8;
+  at::Tensor scale8;
+
   /// Same shape and type as `value`; writable after sink->open(*this). `deposited`: it already contains a
   /// gradient, to which others must be added.
   at::Tensor gradient;

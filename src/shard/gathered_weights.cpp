@@ -4,20 +4,30 @@
 
 #include <optional>
 
+#include "model/ops/products/fp8_matrix.h"
 #include "shard/memory/cast.h"
 
 namespace echelon {
+namespace {
+
+at::ScalarType type_of(const UnitPlan& plan, const Fp8Slice* fp8) {
+  return fp8 != nullptr ? ops::kFp8Values : plan.compute;
+}
+
+}  // namespace
 
 GatheredWeights::GatheredWeights(const UnitPlan& plan, const UnitSetup& setup, const FlatLayout& layout,
-                                 const at::Tensor& slice)
+                                 const at::Tensor& slice, const Fp8Slice* fp8)
     : plan_(plan),
       setup_(setup),
       layout_(layout),
       slice_(slice),
-      whole_(is_whole(slice, plan.compute, setup)
+      fp8_(fp8),
+      whole_(is_whole(slice, type_of(plan, fp8), setup)
                  ? ElasticTensor(slice)
-                 : ElasticTensor(*setup.pool, layout.padded_numel(), plan.compute, Use::kGathered)),
-      part_(*setup.pool, layout.padded_numel() / setup.strategy.keep_ranks, plan.compute, Use::kStaging),
+                 : ElasticTensor(*setup.pool, layout.padded_numel(), type_of(plan, fp8), Use::kGathered)),
+      part_(*setup.pool, layout.padded_numel() / setup.strategy.keep_ranks, type_of(plan, fp8),
+            Use::kStaging),
       state_(whole_.fixed() ? State::kGathered : State::kSharded) {}
 
 GatheredWeights::~GatheredWeights() {
@@ -49,10 +59,11 @@ void GatheredWeights::start() {
     whole_.view(group->rank() * share, {share}).copy_(part_.tensor());
     part_.deflate();
   } else {
-    cast_into(slice_, whole_.view(group->rank() * share, {share}));
+    const at::Tensor slot = whole_.view(group->rank() * share, {share});
+    fp8_ != nullptr ? fp8_->cast_to(slot) : cast_into(slice_, slot);
   }
-  gathering_ =
-      group->all_gather(whole_.data(), static_cast<std::size_t>(share), dtype_of(plan_.compute), plan_.name);
+  const DType type = fp8_ != nullptr ? DType::kU8 : dtype_of(plan_.compute);
+  gathering_ = group->all_gather(whole_.data(), static_cast<std::size_t>(share), type, plan_.name);
   state_ = State::kGathering;
 }
 

@@ -5,14 +5,16 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "shard/fp8/fp8_slice.h"
 #include "shard/layout.h"
 #include "shard/unit_setup.h"
 #include "shard/wrap.h"
 
 namespace echelon {
 
-/// The whole weights of one unit in compute precision, gathered from the slices of its ranks and freed again.
-/// Views stay valid objects throughout: their memory is allocated by start(), and may be read after finish().
+/// The whole weights of one unit in compute precision or in fp8, gathered from the slices of its ranks and
+/// freed again. Views stay valid objects throughout: their memory is allocated by start(), and may be read
+/// after finish().
 ///
 ///   state       | start()    | finish()  | keep_part() | release() | invalidate()
 ///   kSharded    | kGathering | refused   | refused     | -         | -
@@ -32,9 +34,10 @@ class GatheredWeights {
     kPartlyKept,  ///< this rank holds 1/K of them for an all-gather among K neighbors
   };
 
-  /// All arguments must outlive this object. `slice`: this rank's master weights, [slice_numel].
+  /// All arguments must outlive this object. `slice`: this rank's master weights, [slice_numel]. `fp8`: casts
+  /// them to e4m3; null: they are gathered in compute precision.
   GatheredWeights(const UnitPlan& plan, const UnitSetup& setup, const FlatLayout& layout,
-                  const at::Tensor& slice);
+                  const at::Tensor& slice, const Fp8Slice* fp8 = nullptr);
   /// Waits for a gather in progress and ignores its error, which is reported elsewhere.
   ~GatheredWeights();
   GatheredWeights(const GatheredWeights&) = delete;
@@ -69,6 +72,7 @@ class GatheredWeights {
   const UnitSetup& setup_;
   const FlatLayout& layout_;
   at::Tensor slice_;
+  const Fp8Slice* fp8_;
   ElasticTensor whole_;
   ElasticTensor part_;  ///< in kPartlyKept only
   State state_;

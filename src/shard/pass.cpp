@@ -40,17 +40,18 @@ void Pass::require(bool allowed, const char* call) const {
         str("a pass: ", call, " while its state is '", kNames[static_cast<std::size_t>(state_)], "'"));
 }
 
-void Pass::begin(State first) {
+void Pass::begin(State first, bool training) {
   state_ = first;
   uses_.assign(units_.size(), 0);
   reduced_.assign(units_.size(), false);
   post_forward_.clear();
-  prefetch();
+  prefetch(training);
   for (std::size_t root = 0; root < roots_; ++root) unshard(*units_[root]);
 }
 
-void Pass::prefetch() {
+void Pass::prefetch(bool training) {
   const HostTime host(times_);
+  for (const auto& unit : units_) unit->prepare(training);
   forward_order_.restart();
   for (std::size_t root = 0; root < roots_; ++root) units_[root]->start_unshard();
   if (const auto first = forward_order_.ahead(1)) prefetch_unit(*first);

@@ -37,9 +37,9 @@ class Pass {
        Activity& activity);
 
   /// Starts to gather the first units. Optional before begin(), to overlap it with other work.
-  void prefetch();
-  /// `first`: kEvaluating, or kForward of a pass that trains.
-  void begin(State first);
+  void prefetch(bool training = true);
+  /// `first`: kEvaluating, or kForward of a pass that has a backward. `training`: Batch::training.
+  void begin(State first, bool training = false);
   void begin_forward(std::size_t unit);
   /// `backward_follows`: the output of the unit has a gradient.
   void end_forward(std::size_t unit, bool backward_follows);

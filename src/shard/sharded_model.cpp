@@ -24,6 +24,12 @@ class RankDecoder final : public Decoder {
   std::unique_ptr<Decoder> decoder_;
 };
 
+std::int64_t fp8_matrices(const std::vector<UnitPlan>& plan) {
+  std::size_t count = 0;
+  for (const UnitPlan& unit : plan) count += unit.fp8 ? unit.parameters.size() : 0;
+  return static_cast<std::int64_t>(count);
+}
+
 }  // namespace
 
 ShardedModel::ShardedModel(std::unique_ptr<Model> model, Communicator& comm, const EngineOptions& options,
@@ -45,6 +51,7 @@ ShardedModel::ShardedModel(std::unique_ptr<Model> model, Communicator& comm, con
       copies_(device),
       offloaded_(copies_),
       plan_(plan_units(*model_, options.shard, options.precision)),
+      scales_(at::zeros({fp8_matrices(plan_), 2}, at::TensorOptions().device(device))),
       units_(make_units(options)),
       pass_(units_, options.shard, pool_, *activity_) {
   attach_hooks(options.activations);
@@ -85,10 +92,34 @@ std::vector<std::unique_ptr<Unit>> ShardedModel::make_units(const EngineOptions&
                         .offload = options.shard.offload == Offload::kCpu,
                         .trains = options.trains};
   std::vector<std::unique_ptr<Unit>> units;
+  std::int64_t matrices = 0;
+  const auto scales_of = [&](const UnitPlan& plan) {
+    if (!plan.fp8 || !options.trains) return at::Tensor();
+    const auto count = static_cast<std::int64_t>(plan.parameters.size());
+    matrices += count;
+    return scales_.narrow(0, matrices - count, count);
+  };
   for (const UnitPlan& plan : plan_) {
-    if (!plan.parameters.empty()) units.push_back(std::make_unique<Unit>(plan, setup));
+    if (!plan.parameters.empty()) units.push_back(std::make_unique<Unit>(plan, setup, scales_of(plan)));
   }
   return units;
+}
+
+void ShardedModel::agree_on_scales() {
+  bool changed = false;
+  for (const auto& unit : units_) changed = unit->measure() || changed;
+  if (!changed) return;
+  groups_.shard()
+      .all_reduce(scales_.mutable_data_ptr(), static_cast<std::size_t>(scales_.numel()), DType::kF32,
+                  ReduceOp::kMin, "scales of fp8")
+      .wait();
+  at::Tensor factors = scales_.select(1, 1);
+  at::reciprocal_out(factors, scales_.select(1, 0));
+}
+
+void ShardedModel::prefetch() {
+  agree_on_scales();
+  pass_.prefetch();
 }
 
 void ShardedModel::attach_hooks(const ActivationCheckpointingOptions& options) {
@@ -114,7 +145,8 @@ void ShardedModel::attach_hooks(const ActivationCheckpointingOptions& options) {
 
 at::Tensor ShardedModel::accumulate(const Batch& batch, double gradient_scale, MicroBatch place) {
   for (const auto& unit : units_) unit->begin(place);
-  pass_.begin(Pass::State::kForward);
+  if (batch.training) agree_on_scales();
+  pass_.begin(Pass::State::kForward, batch.training);
   const at::Tensor loss = model_->loss(batch, gradient_scale);
   pass_.turn();
   loss.backward();

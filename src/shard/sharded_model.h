@@ -44,7 +44,7 @@ class ShardedModel final {
   void initialize(std::uint64_t seed);
 
   /// Starts to gather the first units. Optional: call before reading a batch to overlap the two.
-  void prefetch() { pass_.prefetch(); }
+  void prefetch();
 
   /// Forward and backward of one micro-batch. Returns this rank's loss, summed over its targets (fp32 scalar
   /// tensor). Gradients are multiplied by `gradient_scale` and summed over ranks and over the micro-batches
@@ -91,6 +91,8 @@ class ShardedModel final {
   [[nodiscard]] std::vector<std::unique_ptr<Unit>> make_units(const EngineOptions& options);
   [[nodiscard]] std::vector<Communicator*> gathering_groups() const;
   void attach_hooks(const ActivationCheckpointingOptions& options);
+  /// Makes the scales of fp8 those of the weights as they are now. Collective.
+  void agree_on_scales();
 
   std::unique_ptr<Model> model_;
   std::shared_ptr<Activity> activity_;
@@ -101,6 +103,7 @@ class ShardedModel final {
   CopyStream copies_;
   OffloadedInputs offloaded_;                 ///< activation_checkpointing.offload
   std::vector<UnitPlan> plan_;                ///< includes units without parameters
+  at::Tensor scales_;                         ///< Fp8Slice's, of all units
   std::vector<std::unique_ptr<Unit>> units_;  ///< outer before inner, in forward order
   Pass pass_;
   std::vector<std::unique_ptr<UnitHook>> hooks_;

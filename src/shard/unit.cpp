@@ -24,7 +24,7 @@ UnitSetup setup_of(const UnitPlan& plan, UnitSetup setup) {
 
 }  // namespace
 
-Unit::Unit(const UnitPlan& plan, const UnitSetup& setup)
+Unit::Unit(const UnitPlan& plan, const UnitSetup& setup, const at::Tensor& scales)
     : plan_(plan),
       setup_(setup_of(plan, setup)),
       layout_(plan.parameters, setup.groups->shard().size()),
@@ -35,15 +35,39 @@ Unit::Unit(const UnitPlan& plan, const UnitSetup& setup)
       trained_pieces_(layout_.trained_pieces(setup.groups->shard().rank())),
       weights_(plan_, setup_, layout_, master_),
       reduction_(plan_, setup_, layout_, gradient_) {
-  for (std::size_t i = 0; i < layout_.parameters().size(); ++i) {
-    attach(*layout_.parameters()[i], layout_.offset(i));
+  if (scales.defined()) {
+    slice8_.emplace(layout_, setup.groups->shard().rank(), master_, scales);
+    weights8_.emplace(plan_, setup_, layout_, master_, &*slice8_);
   }
+  for (std::size_t i = 0; i < layout_.parameters().size(); ++i) attach(i);
 }
 
-void Unit::attach(Parameter& parameter, std::int64_t offset) {
+void Unit::attach(std::size_t i) {
+  Parameter& parameter = *layout_.parameters()[i];
+  const std::int64_t offset = layout_.offset(i);
   parameter.value = weights_.view(offset, parameter.shape()).requires_grad_(parameter.trained());
   parameter.gradient = reduction_.view(offset, parameter.shape());
   parameter.sink = this;
+  if (!weights8_) return;
+  parameter.value8 = weights8_->view(offset, parameter.shape());
+  parameter.scale8 = slice8_->scale(i);
+}
+
+void Unit::prepare(bool training) {
+  if (training == trains_now_ || !weights8_) return;
+  weights().invalidate();
+  trains_now_ = training;
+}
+
+bool Unit::measure() {
+  if (measured_ || !slice8_) return false;
+  slice8_->measure();
+  return measured_ = true;
+}
+
+void Unit::weights_changed() {
+  weights().invalidate();
+  measured_ = false;
 }
 
 std::int64_t Unit::trained_numel() const {
@@ -65,15 +89,15 @@ void Unit::release_after_forward(bool backward_follows) {
   if (backward_follows && plan_.weights == Strategy::Weights::kPass) return;
   const bool keeps = backward_follows && setup_.groups->keep() != nullptr;
   if (keeps)
-    weights_.keep_part();
+    weights().keep_part();
   else
-    weights_.release();
+    weights().release();
 }
 
 void Unit::start_reduce() {
   const at::NoGradGuard no_grad;
   if (trains()) reduction_.collect_leaves();
-  if (plan_.weights != Strategy::Weights::kStep) weights_.release();
+  if (plan_.weights != Strategy::Weights::kStep) weights().release();
   if (trains()) reduction_.start();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,21 +21,26 @@ namespace echelon {
 class Unit final : public GradientSink {
  public:
   /// Allocates the slices, and makes the parameters of `plan` views of buffers that are still empty.
-  Unit(const UnitPlan& plan, const UnitSetup& setup);
+  /// `scales`: of Fp8Slice; undefined: training passes gather the weights as all others do.
+  Unit(const UnitPlan& plan, const UnitSetup& setup, const at::Tensor& scales = {});
   Unit(const Unit&) = delete;
   Unit& operator=(const Unit&) = delete;
 
   /// Writes the initial values of this rank's slice.
   void initialize(std::uint64_t seed);
 
-  void start_unshard() { weights_.start(); }
-  void finish_unshard() { weights_.finish(); }
-  [[nodiscard]] bool gathered() const { return weights_.in_memory(); }
+  /// How the passes that follow use the weights: those that train gather matrices of fp8 products in fp8.
+  void prepare(bool training);
+  /// Writes what Fp8Slice::measure() finds; false: nothing has changed since the last time.
+  bool measure();
+  void start_unshard() { weights().start(); }
+  void finish_unshard() { weights().finish(); }
+  [[nodiscard]] bool gathered() const { return weights().in_memory(); }
   /// Called after forward: frees the weights if the strategy says so. `backward_follows`: a backward pass
   /// will use them, so all or 1/K of them may be kept.
   void release_after_forward(bool backward_follows);
   /// Called when the slice has changed: invalidates gathered weights.
-  void weights_changed() { weights_.invalidate(); }
+  void weights_changed();
 
   /// Called before a micro-batch's forward.
   void begin(MicroBatch batch) { reduction_.begin(batch); }
@@ -61,10 +67,12 @@ class Unit final : public GradientSink {
   [[nodiscard]] const at::Tensor& master() const { return master_; }  ///< [slice_numel], fp32 or bf16
   /// fp32 [slice_numel], zeros where parameters are frozen; empty if !trains()
   [[nodiscard]] const at::Tensor& gradient() const { return gradient_; }
-  [[nodiscard]] std::int64_t gathered_bytes() const { return weights_.bytes(); }
+  [[nodiscard]] std::int64_t gathered_bytes() const { return weights().bytes(); }
 
  private:
-  void attach(Parameter& parameter, std::int64_t offset);
+  void attach(std::size_t parameter);
+  [[nodiscard]] GatheredWeights& weights() { return trains_now_ ? *weights8_ : weights_; }
+  [[nodiscard]] const GatheredWeights& weights() const { return trains_now_ ? *weights8_ : weights_; }
 
   UnitPlan plan_;
   UnitSetup setup_;
@@ -73,7 +81,11 @@ class Unit final : public GradientSink {
   at::Tensor gradient_;
   std::vector<SlicePiece> pieces_;
   std::vector<SlicePiece> trained_pieces_;
+  std::optional<Fp8Slice> slice8_;  ///< of a unit of matrices of fp8 products, in training
+  bool measured_ = false;
+  bool trains_now_ = false;  ///< and so weights8_ is in use
   GatheredWeights weights_;
+  std::optional<GatheredWeights> weights8_;
   GradientReduction reduction_;
 };
 

@@ -1,8 +1,10 @@
 #include "shard/wrap.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <set>
 
 #include "base/error.h"
@@ -87,7 +89,8 @@ class Planner {
     for (const Model::Shared& shared : model_.shared()) {
       units_[home_of(shared)].parameters.push_back(shared.parameter.get());
     }
-    split_root();
+    part_fp8();
+    split_root("root.trained", [](const Parameter* parameter) { return parameter->trained(); });
     return std::move(units_);
   }
 
@@ -121,17 +124,32 @@ class Planner {
     return units_.size() - 1;
   }
 
-  void split_root() {
+  void part_fp8() {
+    if (units_[0].compute != at::kBFloat16) return;
+    const auto is_fp8 = [](const Parameter* parameter) { return parameter->fp8; };
+    for (UnitPlan& unit : units_ | std::views::drop(1)) {
+      if (unit.compute != at::kBFloat16 || std::ranges::none_of(unit.parameters, is_fp8)) continue;
+      const auto rest = std::ranges::stable_partition(unit.parameters, is_fp8);
+      units_[0].parameters.insert(units_[0].parameters.end(), rest.begin(), rest.end());
+      unit.parameters.erase(rest.begin(), rest.end());
+    }
+    split_root("root.fp8", is_fp8);
+    for (UnitPlan& unit : units_) {
+      unit.fp8 = unit.compute == at::kBFloat16 && !unit.parameters.empty() &&
+                 std::ranges::all_of(unit.parameters, is_fp8);
+    }
+  }
+
+  /// Makes a second root of those that `chosen` picks, unless it picks all or none.
+  void split_root(const char* name, const std::function<bool(const Parameter*)>& chosen) {
     auto& parameters = units_[0].parameters;
-    const auto trained =
-        std::stable_partition(parameters.begin(), parameters.end(),
-                              [](const Parameter* parameter) { return !parameter->trained(); });
-    if (trained == parameters.begin() || trained == parameters.end()) return;
-    UnitPlan second = units_[0];
-    second.name = "root.trained";
-    second.parameters.assign(trained, parameters.end());
-    parameters.erase(trained, parameters.end());
-    units_.insert(units_.begin() + 1, std::move(second));
+    const auto second = std::ranges::stable_partition(parameters, std::not_fn(chosen));
+    if (second.empty() || second.size() == parameters.size()) return;
+    UnitPlan unit = units_[0];
+    unit.name = name;
+    unit.parameters.assign(second.begin(), second.end());
+    parameters.erase(second.begin(), second.end());
+    units_.insert(units_.begin() + 1, std::move(unit));
   }
 
   /// The unit of the innermost layer that contains all users; the root if there is none.

@@ -21,6 +21,7 @@ struct UnitPlan {
   at::ScalarType master = at::kFloat;   ///< type of the weights that each rank keeps
   at::ScalarType outer = at::kFloat;    ///< compute type of the enclosing unit, to which the output is cast
   Strategy::Weights weights = Strategy::Weights::kLayer;
+  bool fp8 = false;                 ///< matrices of fp8 products alone, gathered in fp8 by training passes
   bool weights_in_backward = true;  ///< false for an embedding, whose gradient needs only the ids
   [[nodiscard]] std::int64_t numel() const;
   [[nodiscard]] std::int64_t trained_numel() const;  ///< without what is frozen
@@ -33,7 +34,8 @@ struct UnitPlan {
 ///  - modules: modules that match a pattern;
 ///  - none: only the root.
 /// A root of which a part is frozen is two units, "root" and "root.trained": there are no gradients of what
-/// is frozen, and adapters (LoRA), which no layer holds, are in the second.
+/// is frozen, and adapters (LoRA), which no layer holds, are in the second. Of a unit with matrices of fp8
+/// products, the root has all the rest, which is small; those of the root itself are a unit "root.fp8".
 /// A module whose precision differs from that of its surroundings is always a unit. A shared parameter
 /// belongs to the innermost unit that contains all layers that use it. Throws Error(kUsage) for a pattern
 /// that matches no module.

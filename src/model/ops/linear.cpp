@@ -71,23 +71,30 @@ struct Linear : torch::autograd::Function<Linear> {
   }
 };
 
-constexpr at::ScalarType kValues = at::kFloat8_e4m3fn;
-constexpr at::ScalarType kGradients = at::kFloat8_e5m2;
+/// A weight, of the scale `scale`, in the order that the result or the gradient of the input takes.
+Fp8Matrix weight_in(const Parameter& weight, const at::Tensor& scale, Fp8Wanted wanted) {
+  if (weight.value8.defined()) {
+    const Fp8Matrix rows{weight.value8, fp8_factor(scale)};
+    return wanted.rows ? rows : fp8_transposed(rows);
+  }
+  const Fp8Orders cast = to_fp8(weight.value.detach(), kFp8Values, scale, wanted);
+  return wanted.rows ? cast.rows : cast.transposed;
+}
 
 /// Linear, of operands in fp8. Scales of weight and input are kept, because backward sees the same two.
 struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value,
                             const std::optional<at::Tensor>& bias_value, Parameter* weight, Parameter* bias,
                             const Recompute* x_again, bool weight_trains) {
-    const at::Tensor scale = fp8_scale(value, kValues);
-    const at::Tensor x_scale = fp8_scale(x, kValues);
+    const at::Tensor scale = weight->value8.defined() ? weight->scale8 : fp8_scale(value, kFp8Values);
+    const at::Tensor x_scale = fp8_scale(x, kFp8Values);
     const bool keeps = weight_trains && !*x_again;
-    const Fp8Orders x8 = to_fp8(x, kValues, x_scale, {.rows = true, .transposed = keeps});
+    const Fp8Orders x8 = to_fp8(x, kFp8Values, x_scale, {.rows = true, .transposed = keeps});
     if (weight_trains && *x_again) keep_again(ctx, *x_again);
     ctx->save_for_backward({scale, x_scale, x8.transposed.elements});
     ctx->saved_data["weight"] = reinterpret_cast<std::int64_t>(weight);
     ctx->saved_data["bias"] = reinterpret_cast<std::int64_t>(bias);
-    const Fp8Matrix w8 = to_fp8(value, kValues, scale, {.rows = true}).rows;
+    const Fp8Matrix w8 = weight_in(*weight, scale, {.rows = true});
     const at::Tensor y = fp8_product(x8.rows, w8, x.scalar_type(), true);
     return bias == nullptr ? y : y.add_(*bias_value);
   }
@@ -97,17 +104,19 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
     const at::Tensor dy = grads[0].contiguous();
     const Fp8Wanted wanted{.rows = ctx->needs_input_grad(0), .transposed = ctx->needs_input_grad(1)};
     Fp8Orders dy8;
-    if (wanted.rows || wanted.transposed) dy8 = to_fp8(dy, kGradients, fp8_scale(dy, kGradients), wanted);
+    if (wanted.rows || wanted.transposed)
+      dy8 = to_fp8(dy, kFp8Gradients, fp8_scale(dy, kFp8Gradients), wanted);
     at::Tensor dx;
     if (wanted.rows) {
-      const Fp8Orders w8 = to_fp8(weight.value.detach(), kValues, saved[0], {.transposed = true});
-      dx = fp8_product(dy8.rows, w8.transposed, dy.scalar_type(), false);
+      const Fp8Matrix w8 = weight_in(weight, saved[0], {.transposed = true});
+      dx = fp8_product(dy8.rows, w8, dy.scalar_type(), false);
     }
     at::Tensor dw;
     if (wanted.transposed) {
       const at::Tensor again = made_again(ctx, dy.scalar_type());
-      const Fp8Matrix x8 = again.defined() ? to_fp8(again, kValues, saved[1], {.transposed = true}).transposed
-                                           : Fp8Matrix{saved[2], fp8_factor(saved[1])};
+      const Fp8Matrix x8 = again.defined()
+                               ? to_fp8(again, kFp8Values, saved[1], {.transposed = true}).transposed
+                               : Fp8Matrix{saved[2], fp8_factor(saved[1])};
       dw = deposit_by(weight, [&](const at::Tensor& into, bool add) {
         fp8_product_into(into, dy8.transposed, x8, false, add);
       });

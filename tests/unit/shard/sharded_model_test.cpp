@@ -226,6 +226,98 @@ TEST_P(Configurations, GradientsAreThoseOfTheUnshardedModel) {
   }
 }
 
+TEST_P(Configurations, PassesInFp8HaveTheBitsOfTheUnshardedModel) {
+  ModelOptions options = small(3, GetParam().tied);
+  options.hidden_size = 32;
+  options.intermediate_size = 48;
+  EngineOptions engine = GetParam().engine;
+  engine.precision = {.preset = PrecisionPreset::kBf16Fp32Reduce, .matmul = Matmul::kFp8};
+  const ModelTypes types = resolve(engine.precision).types();
+  LocalCommunicator comm;
+  ShardedModel model(build_model(options, types, at::kCPU), comm, engine, 9, at::kCPU);
+  const auto plain = build_model(options, types, at::kCPU);
+  Batch batch = language_batch(ids_of(1));
+  for (const bool training : {true, false, true}) {
+    materialize(*plain, 9, at::kBFloat16, at::kCPU);
+    batch.training = training;
+    const at::Tensor expected = plain->loss(batch, 0.5);
+    expected.backward();
+    EXPECT_TRUE(model.accumulate(batch, 0.5, {}).equal(expected)) << training;
+    model.finish_gradients();
+    for (const Parameter* parameter : plain->parameters()) {
+      for (const auto& unit : model.units()) {
+        for (const SlicePiece& piece : unit->pieces()) {
+          if (piece.part->name != parameter->parts().front().name) continue;
+          const at::Tensor mine = unit->gradient().narrow(0, piece.at, piece.numel());
+          const at::Tensor whole = parameter->value.grad().flatten().narrow(0, piece.begin, piece.numel());
+          EXPECT_LT(relative_error(mine, whole), 1e-2) << piece.part->name;
+        }
+      }
+    }
+    batch.training = false;
+    EXPECT_TRUE(model.evaluate(batch).loss.equal(plain->evaluate(batch).loss));
+    for (const auto& unit : model.units()) unit->gradient().fill_(NAN);
+  }
+}
+
+/// Two blocks whose matrices have sizes of fp8, in bf16.
+ShardedModel in_bf16(Matmul matmul, Communicator& comm, std::uint64_t seed = 9) {
+  ModelOptions options = small(2, false);
+  options.hidden_size = 32;
+  options.intermediate_size = 48;
+  EngineOptions engine = bf16();
+  engine.precision.matmul = matmul;
+  return {build_model(options, resolve(engine.precision).types(), at::kCPU), comm, engine, seed, at::kCPU};
+}
+
+/// The first of two ranks, which notes what is gathered.
+class Gathers final : public test::SilentCommunicator {
+ public:
+  Gathers() : SilentCommunicator(0, 2) {}
+  Pending all_gather(void*, std::size_t count, DType type, std::string_view label) override {
+    if (label.starts_with("model.layers.")) bytes += count * size_of(type);
+    return {};
+  }
+  std::size_t bytes = 0;
+};
+
+TEST(ShardedModel, TrainingPassesGatherHalfTheBytesInFp8) {
+  Batch batch = language_batch(ids_of(1));
+  const auto gathered = [&](Matmul matmul, bool training) {
+    Gathers comm;
+    ShardedModel model = in_bf16(matmul, comm);
+    batch.training = training;
+    if (training)
+      (void)model.accumulate(batch, 1, {});
+    else
+      (void)model.evaluate(batch);
+    return comm.bytes;
+  };
+  // Per block of a rank: attention 32 * (32 + 16 + 16 + 32), mlp 3 * 32 * 48, half of each; forward and
+  // backward.
+  constexpr std::size_t kMatrices = 2 * (32 * 96 + 3 * 32 * 48) / 2;
+  EXPECT_EQ(gathered(Matmul::kFp8, true), 2 * kMatrices);
+  EXPECT_EQ(gathered(Matmul::kFp8, false), 2 * kMatrices);
+  EXPECT_GE(gathered(Matmul::kParam, true), 4 * kMatrices);
+}
+
+TEST(ShardedModel, PassesInFp8SeeNewWeights) {
+  LocalCommunicator comm;
+  ShardedModel model = in_bf16(Matmul::kFp8, comm, 9);
+  ShardedModel other = in_bf16(Matmul::kFp8, comm, 10);
+  Batch batch = language_batch(ids_of(1));
+  batch.training = true;
+  const at::Tensor before = model.accumulate(batch, 1, {});
+  model.finish_gradients();
+  for (std::size_t i = 0; i < model.units().size(); ++i)
+    model.units()[i]->master().copy_(other.units()[i]->master());
+  model.weights_updated();
+  model.prefetch();
+  const at::Tensor after = model.accumulate(batch, 1, {});
+  EXPECT_FALSE(after.equal(before));
+  EXPECT_TRUE(after.equal(other.accumulate(batch, 1, {})));
+}
+
 TEST_P(Configurations, MemoryStopsGrowingAfterTheFirstStep) {
   LocalCommunicator comm;
   ShardedModel model(model_of(small(6, GetParam().tied)), comm, GetParam().engine, 9, at::kCPU);

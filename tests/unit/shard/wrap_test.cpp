@@ -64,6 +64,20 @@ TEST(Wrap, WhatIsTrainedInAPartlyFrozenRootIsAUnitOfItsOwn) {
             "root:24 model.embed_tokens:104 model.layers.0:496 model.layers.1:496 lm_head:112");
 }
 
+TEST(Wrap, MatricesOfFp8ProductsAreUnitsWithoutTheRest) {
+  const auto model = build_model(small(false), {at::kBFloat16, at::kBFloat16, true}, at::kCPU);
+  const auto fp8_units = [&](const char* name) {
+    std::vector<std::string> found;
+    for (const UnitPlan& unit : plan_units(*model, policy(name), {.param = FloatType::kBf16})) {
+      if (unit.numel() > 0) found.push_back(str(unit.name, ":", unit.numel(), unit.fp8 ? " fp8" : ""));
+    }
+    return join(found, ", ");
+  };
+  EXPECT_EQ(fp8_units("transformer"),
+            "root:32, model.embed_tokens:104, model.layers.0:480 fp8, model.layers.1:480 fp8, lm_head:112");
+  EXPECT_EQ(fp8_units("none"), "root:248, root.fp8:960 fp8");
+}
+
 TEST(Wrap, UnitsThatAreFrozenKeepTheirWeightsInATypeOfTheirOwn) {
   const auto model =
       build_model(small(true), at::kFloat, at::kCPU, {.rank = 1, .also_train = {"model.norm"}});

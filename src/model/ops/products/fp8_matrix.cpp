@@ -20,16 +20,18 @@ double largest(at::ScalarType type) {
 }  // namespace
 
 at::Tensor fp8_scale(const at::Tensor& matrix, at::ScalarType type) {
-  if (const DeviceKernels* kernels = device_kernels(matrix)) {
-    const at::Tensor scale = at::empty({2}, matrix.options().dtype(at::kFloat));
-    kernels->fp8_scale(matrix, type, scale);
-    return scale;
-  }
+  at::Tensor scale = at::empty({2}, matrix.options().dtype(at::kFloat));
+  fp8_scale_into(matrix, type, scale);
+  return scale;
+}
+
+void fp8_scale_into(const at::Tensor& matrix, at::ScalarType type, const at::Tensor& scale) {
+  if (const DeviceKernels* kernels = device_kernels(matrix)) return kernels->fp8_scale(matrix, type, scale);
   constexpr double kLeast = 1e-12;
   const at::Tensor amax = at::linalg_vector_norm(matrix, std::numeric_limits<double>::infinity());
   const at::Tensor limit = at::scalar_tensor(largest(type), at::kDouble);
-  const at::Tensor scale = at::div(limit, amax.to(at::kDouble).clamp_min_(kLeast)).to(at::kFloat);
-  return at::stack({scale, scale.reciprocal()});
+  const at::Tensor factor = at::div(limit, amax.to(at::kDouble).clamp_min_(kLeast)).to(at::kFloat);
+  scale.copy_(at::stack({factor, factor.reciprocal()}));
 }
 
 Fp8Orders to_fp8(const at::Tensor& matrix, at::ScalarType type, const at::Tensor& scale, Fp8Wanted wanted) {
@@ -39,19 +41,32 @@ Fp8Orders to_fp8(const at::Tensor& matrix, at::ScalarType type, const at::Tensor
   Fp8Orders made;
   if (wanted.rows) made.rows = {at::empty(matrix.sizes(), options), fp8_factor(scale)};
   if (wanted.transposed) made.transposed = {at::empty({matrix.size(1), padded}, options), fp8_factor(scale)};
-  if (const DeviceKernels* kernels = device_kernels(matrix)) {
-    kernels->fp8_cast(matrix, scale, made.rows.elements, made.transposed.elements);
-    return made;
-  }
+  fp8_cast_into(matrix, scale, made.rows.elements, made.transposed.elements);
+  return made;
+}
+
+void fp8_cast_into(const at::Tensor& matrix, const at::Tensor& scale, const at::Tensor& rows,
+                   const at::Tensor& transposed) {
+  if (const DeviceKernels* kernels = device_kernels(matrix))
+    return kernels->fp8_cast(matrix, scale, rows, transposed);
   // This cast does not saturate. It need not: the scale is too large by half a unit in the last place of fp32
   // at most, which the cast rounds away.
   const at::Tensor values = at::mul(matrix, scale.narrow(0, 0, 1));
-  if (wanted.rows) made.rows.elements.copy_(values);
-  if (wanted.transposed) {
-    made.transposed.elements.narrow(1, 0, rows).copy_(values.t());
-    made.transposed.elements.narrow(1, rows, padded - rows).zero_();
-  }
-  return made;
+  if (rows.defined()) rows.copy_(values);
+  if (!transposed.defined()) return;
+  const std::int64_t count = matrix.size(0);
+  transposed.narrow(1, 0, count).copy_(values.t());
+  transposed.narrow(1, count, transposed.size(1) - count).zero_();
+}
+
+Fp8Matrix fp8_transposed(const Fp8Matrix& rows) {
+  const at::Tensor& elements = rows.elements;
+  const at::Tensor turned = at::empty({elements.size(1), elements.size(0)}, elements.options());
+  if (const DeviceKernels* kernels = device_kernels(elements))
+    kernels->fp8_transpose(elements, turned);
+  else
+    turned.copy_(elements.t());
+  return {turned, rows.factor};
 }
 
 at::Tensor fp8_factor(const at::Tensor& scale) {

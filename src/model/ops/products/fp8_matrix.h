@@ -7,6 +7,10 @@
 /// NaN or an infinity is NaN everywhere.
 namespace echelon::ops {
 
+/// The types of values, and of gradients.
+inline constexpr at::ScalarType kFp8Values = at::kFloat8_e4m3fn;
+inline constexpr at::ScalarType kFp8Gradients = at::kFloat8_e5m2;
+
 struct Fp8Matrix {
   at::Tensor elements;  ///< [rows, columns], dense and row-major
   at::Tensor factor;    ///< fp32 [1]: 1 / scale, by which elements become values
@@ -26,12 +30,18 @@ struct Fp8Wanted {
 /// fp32 [2]: the scale and 1 / scale. `type`: at::kFloat8_e4m3fn or at::kFloat8_e5m2. A matrix of zeros has
 /// the scale of 1e-12.
 [[nodiscard]] at::Tensor fp8_scale(const at::Tensor& matrix, at::ScalarType type);
+void fp8_scale_into(const at::Tensor& matrix, at::ScalarType type, const at::Tensor& scale);
 
 /// `scale`: fp8_scale() of this matrix and type. An order that is not wanted has undefined elements.
 [[nodiscard]] Fp8Orders to_fp8(const at::Tensor& matrix, at::ScalarType type, const at::Tensor& scale,
                                Fp8Wanted wanted);
+/// As to_fp8(), to `rows` and `transposed`. Undefined: not wanted.
+void fp8_cast_into(const at::Tensor& matrix, const at::Tensor& scale, const at::Tensor& rows,
+                   const at::Tensor& transposed);
 /// The factor of what was cast by `scale`.
 [[nodiscard]] at::Tensor fp8_factor(const at::Tensor& scale);
+/// The other order of a matrix in rows, whose number is a multiple of 16.
+[[nodiscard]] Fp8Matrix fp8_transposed(const Fp8Matrix& rows);
 
 /// result [m, n] becomes a [m, k] * b [n, k]^T, or that is added to it. Sums are fp32 and rounded once; on a
 /// GPU `fast` ones keep fewer bits. n and k are multiples of 16.
