@@ -23,9 +23,14 @@ namespace {
 
 constexpr std::chrono::milliseconds kAfterLoss{500};
 
-bool is_of_this_job(const std::string& owner) {
-  const std::string job = describe_this_job();
-  return !job.empty() && owner.ends_with(job);
+/// Is the owner an earlier start of this job, which is gone? Slurm starts a job again when nothing of it
+/// runs; what else runs in this start of the job may live, unless it was lost.
+bool is_lost(const std::string& owner, bool after_loss) {
+  const std::string start = describe_this_job();
+  const std::string job = start.substr(0, start.find_first_of(",)"));  // " (Slurm job 5"
+  const std::size_t at = job.empty() ? owner.npos : owner.rfind(job);
+  if (at == owner.npos || owner.find_first_of(",)", at) != at + job.size()) return false;
+  return after_loss || owner.substr(at) != start;
 }
 
 std::string owner_of(const std::filesystem::path& lock) {
@@ -120,7 +125,7 @@ void RunFolder::take_lock(const RunFolderRules& rules) {
     log::info(str("run folder '", root_.string(), "' is in use by ", owner_of(file), "; waiting ",
                   std::chrono::duration_cast<std::chrono::seconds>(patience).count(), " s for it to end"));
   });
-  const bool of_the_lost = error == EWOULDBLOCK && rules.after_loss && is_of_this_job(owner_of(file));
+  const bool of_the_lost = error == EWOULDBLOCK && is_lost(owner_of(file), rules.after_loss);
   if (error == EWOULDBLOCK && !of_the_lost) {
     throw Error(Code::kUsage,
                 str("in use by ", owner_of(file), "; wait for it, or give this run another run.dir"));

@@ -11,8 +11,9 @@ namespace echelon {
 struct RunFolderRules {
   bool allow_foreign = false;                ///< the folder may belong to another user
   std::chrono::milliseconds patience{5000};  ///< with the lock's owner, who may just be going
-  /// True if this start follows a lost one of the same Slurm job, whose ranks are gone. It then does not wait
-  /// for a lock of this job, because a file server may keep the lock of a dead node for minutes.
+  /// True if this start follows a lost one within one start of a Slurm job, whose ranks are gone. It then
+  /// does not wait for a lock of this job, because a file server may keep the lock of a dead node for
+  /// minutes.
   bool after_loss = false;
 };
 
@@ -21,7 +22,8 @@ struct RunFolderRules {
 class RunFolder {
  public:
   /// Creates what is missing. Throws Error(kUsage) for a folder that cannot be written or belongs to another
-  /// user; with `lock` also, naming the owner, when another job holds it and does not let go in time.
+  /// user; with `lock` also, naming the owner, when another job holds it and does not let go in time. A
+  /// requeued job goes on without the lock of its own earlier start.
   RunFolder(std::filesystem::path root, bool lock, const RunFolderRules& rules = {});
 
   /// Removes the folders that this object made, with the lock, the logs of ranks and the ledger, after a

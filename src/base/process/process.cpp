@@ -68,7 +68,10 @@ std::string host_name() {
 
 std::string describe_this_job() {
   const char* job = std::getenv("SLURM_JOB_ID");
-  return job != nullptr ? str(" (Slurm job ", job, ")") : "";
+  if (job == nullptr) return "";
+  const char* requeues = std::getenv("SLURM_RESTART_COUNT");
+  const bool again = requeues != nullptr && requeues != std::string_view("0");
+  return str(" (Slurm job ", job, again ? str(", requeue ", requeues) : "", ")");
 }
 
 std::string describe_this_process() {

@@ -31,7 +31,8 @@ struct ProcessInfo {
 /// Empty if unknown.
 [[nodiscard]] std::string host_name();
 
-/// The Slurm job of this process for people: " (Slurm job 5)"; empty outside of Slurm.
+/// The Slurm job of this process for people: " (Slurm job 5)", or " (Slurm job 5, requeue 2)"; empty outside
+/// of Slurm.
 [[nodiscard]] std::string describe_this_job();
 /// Describes this process for people: "process 12 on node-3 (Slurm job 5)".
 [[nodiscard]] std::string describe_this_process();

@@ -80,6 +80,22 @@ TEST(RunFolder, AfterALossGoesOnWithoutALockOfTheSameJobOnly) {
   EXPECT_THROW(RunFolder(dir.path(), true, rules), Error) << "no job";
 }
 
+TEST(RunFolder, ARequeuedJobGoesOnWithoutTheLockOfItsEarlierStart) {
+  const test::TempDir dir;
+  ::setenv("SLURM_JOB_ID", "17", 1);
+  const RunFolder lost(dir.path(), true);
+  ::setenv("SLURM_JOB_ID", "1", 1);
+  ::setenv("SLURM_RESTART_COUNT", "1", 1);
+  EXPECT_MENTIONS(refusal_of(dir.path()), "(Slurm job 17); wait for it");
+  ::setenv("SLURM_JOB_ID", "17", 1);
+  EXPECT_EQ(refusal_of(dir.path()), "accepted");
+  EXPECT_MENTIONS(refusal_of(dir.path()), "(Slurm job 17, requeue 1); wait for it") << "a second run of it";
+  ::setenv("SLURM_RESTART_COUNT", "2", 1);
+  EXPECT_EQ(refusal_of(dir.path()), "accepted");
+  ::unsetenv("SLURM_RESTART_COUNT");
+  ::unsetenv("SLURM_JOB_ID");
+}
+
 TEST(RunFolder, WaitsForAnOwnerThatIsGoing) {
   const test::TempDir dir;
   auto first = std::make_unique<RunFolder>(dir.path(), true);
