@@ -20,6 +20,7 @@
 #include "base/files/new_file.h"
 #include "base/log.h"
 #include "base/process/descriptors.h"
+#include "base/process/process.h"
 #include "base/str.h"
 #include "comm/agree.h"
 #include "comm/mpi/mpi_world.h"
@@ -102,12 +103,11 @@ double bootstrap_timeout_s(const ClusterOptions& cluster) {
 /// starts its run again records all of it.
 void open_run_folder(const RunOptions& run, Communicator& comm, const std::string& host, RankLife& life) {
   const bool lead = comm.rank() == 0;
-  const bool again = restarts_in_place() || seconds_in_environment("SLURM_RESTART_COUNT").value_or(0) >= 1;
   const auto open = [&] {
     life.folder = std::make_unique<RunFolder>(
         run.dir, lead,
         RunFolderRules{.allow_foreign = run.allow_foreign_folder, .after_loss = restarts_in_place()});
-    life.held = life.folder->has_record() && !again;
+    life.held = life.folder->has_record() && !is_later_start_of_job();
   };
   agree(comm, "run folder", [&] {
     if (lead) open();

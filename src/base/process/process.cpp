@@ -18,6 +18,15 @@
 #include "base/utc_time.h"
 
 namespace echelon {
+namespace {
+
+/// The count in an environment variable; empty: there is none, or it is 0.
+std::string count_in(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && value != std::string_view("0") ? value : "";
+}
+
+}  // namespace
 
 std::optional<ProcessInfo> process_info(pid_t pid) {
   const std::string text = fs::process_file(pid, "stat");
@@ -69,9 +78,12 @@ std::string host_name() {
 std::string describe_this_job() {
   const char* job = std::getenv("SLURM_JOB_ID");
   if (job == nullptr) return "";
-  const char* requeues = std::getenv("SLURM_RESTART_COUNT");
-  const bool again = requeues != nullptr && requeues != std::string_view("0");
-  return str(" (Slurm job ", job, again ? str(", requeue ", requeues) : "", ")");
+  const std::string requeues = count_in("SLURM_RESTART_COUNT");
+  return str(" (Slurm job ", job, requeues.empty() ? "" : ", requeue " + requeues, ")");
+}
+
+bool is_later_start_of_job() {
+  return !count_in("SLURM_RESTART_COUNT").empty() || !count_in("ECHELON_RESTART_IN_PLACE").empty();
 }
 
 std::string describe_this_process() {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/process/process.h"
 #include "base/str.h"
 
 namespace echelon::checkpoint {
@@ -13,7 +14,7 @@ void check_resume(Resume resume, const std::filesystem::path& checkpoints, bool 
     throw Error(Code::kUsage, str("checkpoint.resume is 'must', but ", folder,
                                   " holds no committed checkpoint; set it to 'auto' for a first start"));
   }
-  if (resume == Resume::kNever && (on_disk || in_memory)) {
+  if (resume == Resume::kNever && (on_disk || in_memory) && !is_later_start_of_job()) {
     throw Error(Code::kUsage,
                 str("checkpoint.resume is 'never', but ", on_disk ? folder : "the nodes' memory",
                     " holds checkpoints; set it to 'auto' to continue them, or use another run.dir"));

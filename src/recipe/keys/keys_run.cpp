@@ -148,7 +148,7 @@ std::vector<Key> keep_keys() {
        "one."},
       {ECHELON_KEY(checkpoint.resume),
        choices<Resume>({{Resume::kAuto, "the newest committed checkpoint of the run folder, if any"},
-                        {Resume::kNever, "refuse a run folder that has one"},
+                        {Resume::kNever, "refuse a run folder that has one when the job first starts"},
                         {Resume::kMust, "refuse a run folder that has none"}}),
        "", "What a starting run continues from."},
       {ECHELON_KEY(checkpoint.init_from), Text::kPath, "",
