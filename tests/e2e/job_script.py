@@ -2,6 +2,7 @@
 take from files that others may have written in the run's logs/, and which folders they refuse."""
 import os
 import pathlib
+import signal
 import subprocess
 
 import product
@@ -29,21 +30,30 @@ class Tests(product.Case):
         super().setUp()
         (self.folder / "commands").mkdir()
         for name, text in COMMANDS.items():
-            command = self.folder / "commands" / name
-            command.write_text(f"#!/usr/bin/env bash\n{text}\n")
-            command.chmod(0o755)
+            self.command(name, text)
         self.recipe()
 
-    def job(self, note=NOTE, **more):
+    def command(self, name, text):
+        command = self.folder / "commands" / name
+        command.write_text(f"#!/usr/bin/env bash\n{text}\n")
+        command.chmod(0o755)
+
+    def job(self, note=NOTE, meanwhile=lambda process: None, **more):
         """Runs the script as Slurm would, with that second line of the note; returns its output and exit code."""
         (self.folder / "note").write_text(f"1.5 17 0 rank 1 has died\n{' '.join(note)}\n")
         (self.folder / "starts").write_text("")
-        ran = subprocess.run(["bash", SCRIPT, "recipe.yaml"], cwd=self.folder, text=True, capture_output=True,
-                             timeout=product.WAIT_S, env=product.environment(
-                                 PATH=f"{self.folder}/commands:{os.environ['PATH']}", ECHELON_BIN=product.ECHELON,
-                                 SLURM_JOB_ID="17", SLURM_JOB_NODELIST="n0,n1", SLURM_NTASKS_PER_NODE="1",
-                                 SLURM_JOB_PARTITION="p", SLURM_JOB_NUM_NODES="2", SLURMD_NODENAME="n0", **more))
-        return product.Result([SCRIPT], ran.returncode, ran.stdout, ran.stderr)
+        with subprocess.Popen(["bash", SCRIPT, "recipe.yaml"], cwd=self.folder, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, env=product.environment(
+                                  PATH=f"{self.folder}/commands:{os.environ['PATH']}", ECHELON_BIN=product.ECHELON,
+                                  SLURM_JOB_ID="17", SLURM_JOB_NODELIST="n0,n1", SLURM_NTASKS_PER_NODE="1",
+                                  SLURM_JOB_PARTITION="p", SLURM_JOB_NUM_NODES="2", SLURMD_NODENAME="n0", **more)) as process:
+            try:
+                meanwhile(process)
+                out, err = process.communicate(timeout=product.WAIT_S)
+            except BaseException:
+                process.kill()
+                raise
+        return product.Result([SCRIPT], process.returncode, out, err)
 
     def starts(self):
         return (self.folder / "starts").read_text().splitlines()
@@ -54,14 +64,21 @@ class Tests(product.Case):
         self.assertEqual(["0 ", "1 rank 1 has died"], self.starts())
         self.assertIn("starts again in place on n0,n1", result.err)
 
+    def test_a_stop_reaches_ranks_that_slurm_did_not_signal(self):
+        self.command("srun", "trap 'echo stop >>asked; exit 85' TERM; touch running; for _ in {1..400}; do sleep 0.05; done")
+        def stop(process):
+            self.wait_for("ranks", (self.folder / "running").exists)
+            process.send_signal(signal.SIGTERM)
+        result = self.job(meanwhile=stop)
+        self.assertEqual(85, result.code, str(result))
+        self.assertEqual("stop\n", (self.folder / "asked").read_text())
+
     def test_a_controller_that_is_away_or_refuses_once_ends_no_job(self):
-        def command(name, text):
-            (self.folder / "commands" / name).write_text(f"#!/usr/bin/env bash\n{text}\n")
         count = 'n=$(cat {0} 2>/dev/null || echo 0); echo $((n + 1)) >{0}; ((n < {1})) && exit 1'
-        command("srun", "exit 85")
-        command("squeue", f"case $* in *%N*) echo n0,n1 ;; *%T*) {count.format('asked', 2)}; echo RUNNING ;; esac")
+        self.command("srun", "exit 85")
+        self.command("squeue", f"case $* in *%N*) echo n0,n1 ;; *%T*) {count.format('asked', 2)}; echo RUNNING ;; esac")
         # Slurm ends a job that it requeues.
-        command("scontrol", '[[ $1 != show || $2 != hostnames ]] || tr , "\\n" <<<"$3"\n'
+        self.command("scontrol", '[[ $1 != show || $2 != hostnames ]] || tr , "\\n" <<<"$3"\n'
                             f"if [[ $1 == requeue ]]; then {count.format('refused', 1)}; touch requeued; kill -KILL $PPID; fi")
         result = self.job()
         self.assertTrue((self.folder / "requeued").exists(), str(result))

@@ -77,6 +77,7 @@ std::string reason_to_go_on(const JobFacts& facts) {
   // Codes of srun, and of what may be wrong with nodes that are new to the run, which a requeue may leave
   // out.
   const bool in_place = facts.restarts > 0;
+  if (facts.stopping && status == 1) return "was stopped before its ranks ran";
   if ((in_place || facts.requeues > 0) && status >= 1 && status <= 4)
     return str("could not go on", in_place ? " in place" : "", " (exit code ", status, ")");
   return "";

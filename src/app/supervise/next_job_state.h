@@ -16,6 +16,7 @@ namespace echelon::supervise {
 ///                ranks were lost                                 kQueueing
 ///                ranks stopped early with a checkpoint (85)      kQueueing
 ///                srun failed (1 to 4) in a later start           kQueueing
+///                srun failed (1) and a stop was requested        kQueueing
 ///                otherwise                                       kEnded
 ///   kLost        max_same_step failures in a row at one step     kEnded, with exit code 6
 ///                more than 2 in a row at an unknown step         kQueueing

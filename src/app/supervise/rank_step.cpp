@@ -49,8 +49,9 @@ std::vector<std::string> environment_with(const std::map<std::string, std::strin
 
 RankStep::RankStep(std::vector<std::string> command, std::vector<std::string> environment)
     : run_(std::async(std::launch::async, [command = std::move(command), environment = std::move(environment),
-                                           stop = stop_.get_token()] {
+                                           stop = stop_.get_token(), ask = asked_.get_token()] {
         return run_program(command, {.stop = stop,
+                                     .ask = ask,
                                      .own_group = false,
                                      .output = ProgramOptions::Output::kInherited,
                                      .environment = environment});

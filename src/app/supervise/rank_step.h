@@ -37,11 +37,14 @@ class RankStep {
   [[nodiscard]] bool wait(double seconds) const;
   /// Waits for the end of srun. The highest exit code of a rank, or srun's own; over 128: a signal.
   [[nodiscard]] int status();
+  /// Passes a request to stop on to the ranks, also when srun is only about to start. Once.
+  void ask_to_stop() { asked_.request_stop(); }
   /// Kills srun, which would wait for a dead node; its own helper process then ends the ranks.
   void abandon() { stop_.request_stop(); }
 
  private:
   std::stop_source stop_;
+  std::stop_source asked_;
   std::future<ProgramRun> run_;
 };
 

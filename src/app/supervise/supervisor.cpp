@@ -197,6 +197,8 @@ void Supervisor::begin_start(const std::map<std::string, std::string>& more) {
 /// longer for a dead node.
 void Supervisor::watch_ranks() {
   while (!step_->wait(kBetweenLooks_s)) {
+    // Slurm's own signal to the ranks may have come before there were any.
+    if (stop_.requested() != nullptr) step_->ask_to_stop();
     if (!has_failed()) continue;
     facts_.status = static_cast<int>(Code::kPeer);
     return;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 
 #include "base/str.h"
@@ -57,6 +58,20 @@ TEST(Program, EndsAtItsDeadlineWithAllThatItStarted) {
   };
   for (int i = 0; i < 1000 && !state().empty() && state() != "Z"; ++i) ::usleep(10000);
   EXPECT_TRUE(state().empty() || state() == "Z") << state();
+}
+
+TEST(Program, IsAskedToEndEvenBeforeItStarts) {
+  std::stop_source early;
+  early.request_stop();
+  EXPECT_EQ(shell("sleep 60", {.ask = early.get_token()}).status, 128 + SIGTERM);
+  std::stop_source later;
+  const ProgramRun run = shell("trap 'echo ends; exit 5' TERM; echo runs; while :; do sleep 0.01; done",
+                               {.ask = later.get_token(), .on_output = [&](std::string_view text) {
+                                  if (text == "runs\n") later.request_stop();
+                                }});
+  EXPECT_EQ(run.out, "runs\nends\n");
+  EXPECT_EQ(run.status, 5);
+  EXPECT_FALSE(run.timed_out);
 }
 
 TEST(Program, MayCloseItsStreamsAndGoOn) {

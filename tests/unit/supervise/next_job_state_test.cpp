@@ -36,6 +36,8 @@ TEST(NextJobState, IsTheOneOfTheTable) {
       {State::kRunning, {.status = 7}, never_restarted, {State::kQueueing, 7, ""}},
       // srun itself fails with 1, and the trainer with 3: in place, the nodes may be at fault.
       {State::kRunning, {.status = 1}, usual, {State::kEnded, 1, ""}},
+      {State::kRunning, {.status = 1, .stopping = true}, usual, {State::kQueueing, 1, ""}},
+      {State::kRunning, {.status = 2, .stopping = true}, usual, {State::kEnded, 2, ""}},
       {State::kRunning, {.status = 3, .restarts = 1}, usual, {State::kQueueing, 3, ""}},
       {State::kRunning, {.status = 3, .requeues = 1}, usual, {State::kQueueing, 3, ""}},
       {State::kRunning, {.status = 5, .restarts = 1}, usual, {State::kEnded, 5, ""}},
