@@ -32,8 +32,8 @@ constexpr double kBetweenLooks_s = 0.2;
 constexpr double kLastWords_s = 5;  ///< of the ranks of a step that lost a node and so does not end
 constexpr double kUntilSlurmEndsUs_s = 300;
 constexpr double kBetweenQuestions_s = 2;
-constexpr int kControllerIsAway_min = 10;  ///< at most: a restart of it, or a second one that takes over
-constexpr int kMostRefusals = 3;
+/// At most: a restart of the controller, during which it also refuses, or a second one that takes over.
+constexpr int kControllerIsAway_min = 10;
 constexpr std::uint64_t kMostBytesOfNotes = std::uint64_t{16} << 20;
 
 /// "1772364600.123456": ranks account for the time since then.
@@ -311,9 +311,13 @@ bool Supervisor::is_running() const {
 }
 
 bool Supervisor::insist(const std::string& what, const std::function<bool()>& command) const {
-  for (int refusals = 0; refusals < kMostRefusals; ++refusals) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (bool told = false; seconds_since(begin) < 60 * kControllerIsAway_min; told = true) {
     if (command()) return true;
     if (!is_running()) return false;
+    if (!told)
+      say(str("is not ", what, " yet: Slurm refuses that, and is asked again for ", kControllerIsAway_min,
+              " minutes"));
     std::this_thread::sleep_for(std::chrono::duration<double>(kBetweenQuestions_s));
   }
   say(str("could not be ", what, ": Slurm refuses that; submit it again to continue"));

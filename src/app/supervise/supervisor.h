@@ -47,7 +47,8 @@ class Supervisor {
 
   /// Waits for an answer of Slurm's controller, which may be away.
   [[nodiscard]] bool is_running() const;
-  /// Repeats a command of Slurm until it is done; false, after a word in the log: it is not. `what`: "held".
+  /// Repeats a command of Slurm, for minutes, until it is done; false, after a word in the log: it is not.
+  /// `what`: "held".
   [[nodiscard]] bool insist(const std::string& what, const std::function<bool()>& command) const;
 
   /// Ends srun and notes the end of this start; `patience_s`: for it to end by itself.
