@@ -24,6 +24,7 @@ Kind kind_of(const std::string& word) {
   if (word == "start" || word == "restart") return Kind::kStart;
   if (word == "lost") return Kind::kLost;
   if (word == "end") return Kind::kEnd;
+  if (word == "left-out") return Kind::kLeftOut;
   return word == "held" ? Kind::kHeld : Kind::kOther;
 }
 
@@ -41,6 +42,7 @@ StartNote parse(const std::string& line) {
   bool whole = note.kind != Kind::kOther;
   if (note.kind == Kind::kStart) whole = bool(words >> note.step);
   if (note.kind == Kind::kEnd) whole = bool(words >> note.code);
+  if (note.kind == Kind::kLeftOut) whole = bool(words >> note.node);
   if (note.kind == Kind::kLost)
     whole = read_known(words, note.step) && read_known(words, note.rank) && bool(words >> note.node);
   if (note.node == kUnknown) note.node.clear();
@@ -62,6 +64,8 @@ std::string words_of(const StartNote& note) {
                  " ");
     case Kind::kEnd:
       return str("end ", note.code, " ");
+    case Kind::kLeftOut:
+      return str("left-out ", note.node, " ");
     case Kind::kHeld:
       return "held ";
     case Kind::kOther:

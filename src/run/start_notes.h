@@ -9,19 +9,20 @@
 /// What `echelon supervise` notes about a job in <run.dir>/logs/starts-JOB.txt: a line `start STEP SECONDS`
 /// when a start begins, or `restart STEP SECONDS` when it begins in place; `lost STEP RANK NODE SECONDS` when
 /// it learns that ranks were lost ("-" for what is not known); `end CODE SECONDS` when all its ranks have
-/// exited, and `held SECONDS` when the job is held. Times are seconds since 1970. A start that was killed
-/// together with its supervisor has no end. Lines are appended, so that a full disk or a power failure costs
-/// the last one at most.
+/// exited, `left-out NODE SECONDS` when the job is requeued without a suspect, and `held SECONDS` when it is
+/// held. Times are seconds since 1970. A start that was killed together with its supervisor has no end. Lines
+/// are appended, so that a full disk or a power failure costs the last one at most.
 namespace echelon {
 
 /// One line of the notes.
 struct StartNote {
-  enum class Kind { kStart, kLost, kEnd, kHeld, kOther } kind = Kind::kOther;  ///< kOther: torn or unknown
-  bool in_place = false;   ///< of a start: it is a restart
-  std::int64_t step = 0;   ///< of a start: the committed one; of a loss: the one under way, 0: unknown
+  /// kOther: torn or unknown.
+  enum class Kind { kStart, kLost, kEnd, kLeftOut, kHeld, kOther } kind = Kind::kOther;
+  bool in_place = false;  ///< of a start: it is a restart
+  std::int64_t step = 0;  ///< of a start: the committed one; of a loss: the one under way, 0: unknown
   std::int64_t code = 0;   ///< of an end: the exit code
   std::int64_t rank = -1;  ///< of a loss; -1: unknown
-  std::string node;        ///< of a loss; empty: unknown
+  std::string node;        ///< that was lost or is left out; empty: unknown
   double time_s = 0;
 };
 /// Every whole line, in order.

@@ -4,6 +4,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import time
 
 import product
 
@@ -83,6 +84,30 @@ class Tests(product.Case):
         result = self.job()
         self.assertTrue((self.folder / "requeued").exists(), str(result))
         self.assertIn("gets no answer from Slurm's controller and asks again", result.err)
+
+    def test_nodes_of_exclude_stay_excluded_and_suspects_for_a_day(self):
+        self.command("srun", "exit 85")
+        self.command("squeue", "echo RUNNING")
+        self.command("sinfo", "for n in {0..7}; do echo n$n n$n idle; done")
+        # Slurm ends a job that it requeues.
+        self.command("scontrol", """case $* in
+            "show hostnames "*) tr , "\\n" <<<"$3" ;;
+            *"show job "*) echo "JobId=17 ExcNodeList=$(cat excluded) Features=(null)" ;;
+            *ExcNodeList=*) echo "${3#ExcNodeList=}" >excluded; kill -KILL $PPID ;;
+            esac""")
+        suspects = self.folder / "run" / "logs" / "suspects.txt"
+        suspects.parent.mkdir(parents=True)
+        excluded = self.folder / "excluded"
+        excluded.write_text("n6,n7\n")  # n7 was a suspect, too
+        suspects.write_text(f"1 n7 9 no sign\n{time.time()} n1 17 no sign\n")
+        result = self.job()
+        self.assertEqual("n6,n7,n1\n", excluded.read_text(), str(result))
+        commit = self.folder / "run" / "checkpoints" / "step-000000005.0000000a" / "COMMIT"
+        commit.parent.mkdir(parents=True)
+        commit.touch()
+        suspects.write_text("1 n7 9 no sign\n1 n1 17 no sign\n")  # a day later
+        result = self.job(SLURM_RESTART_COUNT="1")
+        self.assertEqual("n6,n7\n", excluded.read_text(), str(result))
 
     def test_a_note_without_the_token_is_nobodys(self):
         for note in (NOTE[:-2], NOTE[:-1] + ["0123456789abcdef0123456789abcdef"], NOTE[:-1]):

@@ -37,4 +37,12 @@ FailuresAtStep failures_at_step(const std::vector<StartNote>& notes) {
   return failures;
 }
 
+Nodes left_out_before(const std::vector<StartNote>& notes) {
+  Nodes nodes;
+  for (const StartNote& note : notes) {
+    if (note.kind == Kind::kLeftOut) nodes.push_back(note.node);
+  }
+  return nodes;
+}
+
 }  // namespace echelon::supervise

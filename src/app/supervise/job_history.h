@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "app/supervise/nodes.h"
 #include "run/start_notes.h"
 
 /// What the notes of a job (run/start_notes.h) say of its starts. Pure.
@@ -19,5 +20,8 @@ struct FailuresAtStep {
   int of_same = 0;  ///< those whose rank or node is that of the newest one; 0: it named no rank
 };
 [[nodiscard]] FailuresAtStep failures_at_step(const std::vector<StartNote>& notes);
+
+/// The nodes that the job has left out because they were suspects, not because its user wants that.
+[[nodiscard]] Nodes left_out_before(const std::vector<StartNote>& notes);
 
 }  // namespace echelon::supervise

@@ -90,13 +90,13 @@ Nodes left_out(const std::vector<NodeState>& partition, const Nodes& already,
   std::int64_t left = std::ranges::count_if(usable, [](const auto& node) { return node.second; });
   Nodes out;
   for (const std::string& name : already) {
-    if (since.contains(name)) continue;
     left -= usable[name] ? 1 : 0;
     out.push_back(name);
   }
   for (const std::string& name : newest_first) {
     const std::int64_t of_it = usable[name] ? 1 : 0;
-    if (since[name] < now_s - kSuspicion_s || most == 0 || left - of_it < needed) continue;
+    if (contains(already, name) || since[name] < now_s - kSuspicion_s || most == 0 || left - of_it < needed)
+      continue;
     --most;
     left -= of_it;
     out.push_back(name);

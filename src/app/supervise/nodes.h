@@ -40,8 +40,8 @@ struct Suspect {
 /// In order; lines that are not of this form are left out.
 [[nodiscard]] std::vector<Suspect> parse_suspects(std::string_view text);
 
-/// The nodes that the job leaves out from now on: those that it leaves out already, unless they are suspects,
-/// and the suspects, newest first. A suspicion ends after a day. It takes at most a quarter of the partition,
+/// The nodes that the job leaves out from now on: those that its user leaves out (`already`), then suspects,
+/// newest first. A suspicion ends after a day. It takes at most a quarter of the partition,
 /// and no node that a job of `needed` nodes cannot do without.
 [[nodiscard]] Nodes left_out(const std::vector<NodeState>& partition, const Nodes& already,
                              const std::vector<Suspect>& suspects, double now_s, std::int64_t needed);

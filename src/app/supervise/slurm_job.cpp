@@ -145,20 +145,22 @@ std::optional<std::string> SlurmJob::kill_wait() const {
   return std::nullopt;
 }
 
-std::optional<Nodes> SlurmJob::left_out(const std::filesystem::path& logs) const {
+std::optional<SlurmJob::LeftOut> SlurmJob::left_out(const std::filesystem::path& logs,
+                                                    const Nodes& before) const {
   std::string text;
   try {
     text = fs::read_own_file(logs / "suspects.txt", kMostBytesOfSuspects, Code::kEnvironment);
   } catch (const Error&) {
     text.clear();
   }
-  if (text.empty()) return std::nullopt;
+  if (text.empty() && before.empty()) return std::nullopt;
   std::vector<NodeState> partition;
   for (const Nodes& row :
        rows(output_of({"sinfo", "--noheader", "--Node", "--partition=" + partition_, "--format=%N %n %T"}), 3,
             2))
     partition.push_back({.name = row[0], .host = row[1], .state = row[2]});
   const std::string shown = output_of({"scontrol", "--oneliner", "show", "job", number_});
+  if (shown.empty()) return std::nullopt;  // nobody knows what the user leaves out
   constexpr std::string_view kField = " ExcNodeList=";
   const std::size_t at = shown.find(kField);
   Nodes already;
@@ -167,7 +169,12 @@ std::optional<Nodes> SlurmJob::left_out(const std::filesystem::path& logs) const
     const std::string list = shown.substr(start, shown.find_first_of(" \n", start) - start);
     if (list.find('(') == list.npos) already = host_names(list, kPatience_s);  // "(null)"
   }
-  return supervise::left_out(partition, already, parse_suspects(text), utc_now_s(), node_count_);
+  std::erase_if(already, [&](const std::string& name) { return contains(before, name); });
+  LeftOut out{.all = supervise::left_out(partition, already, parse_suspects(text), utc_now_s(), node_count_)};
+  for (const std::string& name : out.all) {
+    if (!contains(already, name)) out.suspects.push_back(name);
+  }
+  return out;
 }
 
 bool SlurmJob::requeue() const {

@@ -31,8 +31,13 @@ class SlurmJob {
   [[nodiscard]] std::optional<bool> is_running() const;        ///< nothing: the controller does not answer
   [[nodiscard]] std::optional<std::string> kill_wait() const;  ///< seconds from SIGTERM to SIGKILL
 
-  /// The nodes to leave out from now on, for the suspects in `logs`/suspects.txt; nothing: it has none.
-  [[nodiscard]] std::optional<Nodes> left_out(const std::filesystem::path& logs) const;
+  struct LeftOut {
+    Nodes all;
+    Nodes suspects;  ///< those of them that only we leave out
+  };
+  /// The nodes to leave out from now on, for the suspects in `logs`/suspects.txt; `before`: those that the
+  /// job has left out as suspects. Nothing: leave it as it is.
+  [[nodiscard]] std::optional<LeftOut> left_out(const std::filesystem::path& logs, const Nodes& before) const;
 
   // Each returns whether Slurm did it.
 

@@ -325,15 +325,17 @@ bool Supervisor::insist(const std::string& what, const std::function<bool()>& co
 }
 
 void Supervisor::requeue(const std::string& reason) {
-  const std::optional<Nodes> without = job_.left_out(logs());
-  const bool any = without && !without->empty();
-  say(str(
-      reason, " and requeues itself",
-      any ? str(" without ", join(*without, ","), " (--exclude and ", (logs() / "suspects.txt").string(), ")")
-          : ""));
+  const auto without = job_.left_out(logs(), left_out_before(notes_));
+  const bool any = without && !without->all.empty();
+  say(str(reason, " and requeues itself",
+          any ? str(" without ", join(without->all, ","), " (--exclude and ",
+                    (logs() / "suspects.txt").string(), ")")
+              : ""));
+  for (const std::string& name : without ? without->suspects : Nodes{})
+    note({.kind = StartNote::Kind::kLeftOut, .node = name});
   std::signal(SIGTERM, SIG_IGN);  // also for the commands that follow, which inherit it
   if (!insist("requeued", [&] { return job_.requeue(); })) return;
-  if (without && !job_.leave_out(*without)) say("could not change the nodes that it leaves out");
+  if (without && !job_.leave_out(without->all)) say("could not change the nodes that it leaves out");
   std::this_thread::sleep_for(std::chrono::duration<double>(kUntilSlurmEndsUs_s));
 }
 

@@ -77,6 +77,7 @@ TEST(StartNotes, AreReadAsTheyWereWritten) {
       "lost - - - 1051.000\n"
       "restart 20 1052.000\n"
       "end 85 1090.000\n"
+      "left-out n2 1090.001\n"
       "held 1091.999\n";
   std::string written;
   for (const StartNote& note : start_notes(kAll)) written += to_line(note);
@@ -88,6 +89,7 @@ TEST(StartNotes, AreReadAsTheyWereWritten) {
   EXPECT_EQ(notes[2].rank, -1);
   EXPECT_EQ(notes[2].node, "");
   EXPECT_EQ(notes[4].code, 85);
+  EXPECT_EQ(notes[5].node, "n2");
 }
 
 TEST(StartNotes, AreInTheFileOfTheJob) {

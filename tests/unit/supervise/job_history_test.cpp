@@ -41,5 +41,11 @@ TEST(FailuresAtStep, AreThoseInARow) {
       << "at step 7 is not after the checkpoint of step 7";
 }
 
+TEST(LeftOutBefore, AreTheNodesThatTheJobHasEverBeenRequeuedWithout) {
+  EXPECT_EQ(left_out_before(start_notes("start 0 1\nlost 3 1 n1 2\nend 7 3\nleft-out n1 3\nleft-out n2 3\n"
+                                        "start 9 4\nend 85 5\nleft-out n3 5\n")),
+            (Nodes{"n1", "n2", "n3"}));
+}
+
 }  // namespace
 }  // namespace echelon::supervise

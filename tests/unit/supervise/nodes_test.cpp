@@ -65,7 +65,8 @@ TEST(LeftOut, AreTheNewestSuspectsAsFarAsTheJobCanDoWithoutThem) {
       {"not a node that the job needs", {{kNow, "n1"}}, {}, 7, {}},
       {"what the user leaves out counts", {{kNow, "n1"}}, {"n5"}, 6, {"n5"}},
       {"a node that is down costs nothing", {{kNow, "n7"}}, {}, 7, {"n7"}},
-      {"left out as a suspect, then too old", {{kNow - 86'401, "n1"}}, {"n1", "n5"}, 2, {"n5"}},
+      {"the user leaves out what was suspect once", {{kNow - 86'401, "n1"}}, {"n1", "n5"}, 2, {"n1", "n5"}},
+      {"or still is", {{kNow, "n2"}, {kNow, "n1"}}, {"n1"}, 2, {"n1", "n2"}},
       {"unknown", {{kNow, "m1"}, {kNow, "$(id)"}}, {}, 2, {}},
   };
   for (const Case& c : cases)
