@@ -12,6 +12,7 @@
 #include <sstream>
 #include <thread>
 
+#include "app/supervise/run_steps.h"
 #include "base/error.h"
 #include "base/files/new_file.h"
 #include "base/files/own_file.h"
@@ -22,7 +23,6 @@
 #include "base/steady_time.h"
 #include "base/str.h"
 #include "base/utc_time.h"
-#include "checkpoint/format/names.h"
 #include "run/job_end.h"
 
 namespace echelon::supervise {
@@ -125,7 +125,7 @@ void Supervisor::begin_notes() {
 
 int Supervisor::run() {
   ask_slurm();  // before the first state, because it may take long, and a stop may be requested meanwhile
-  facts_.committed_step = committed_step();
+  facts_.committed_step = committed_step(options_.run_dir);
   facts_.fruitless_starts = fruitless_starts(notes_, facts_.committed_step);
   for (JobState state = JobState::kStarting;;) {
     facts_.stopping = stop_.requested() != nullptr;
@@ -172,7 +172,7 @@ void Supervisor::ask_slurm() {
 }
 
 void Supervisor::start_ranks() {
-  note({.kind = StartNote::Kind::kStart, .step = committed_step()});
+  note({.kind = StartNote::Kind::kStart, .step = committed_step(options_.run_dir)});
   // The variables of a restart may be those of a job that submitted this one.
   begin_start({{"ECHELON_RESTART_IN_PLACE", ""},
                {"ECHELON_FAILED_AT", ""},
@@ -264,7 +264,7 @@ void Supervisor::restart() {
       {"ECHELON_FAILED_AT", lost_ ? in_thousandths(lost_->failed_s) : started_at_},
       {"ECHELON_RESTART_CAUSE", lost_ ? lost_->sentence : reason},
       {"ECHELON_LEFT_OUT", join(left_out, ",")}};
-  note({.kind = StartNote::Kind::kStart, .in_place = true, .step = committed_step()});
+  note({.kind = StartNote::Kind::kStart, .in_place = true, .step = committed_step(options_.run_dir)});
   begin_start(more);
 }
 
@@ -291,7 +291,7 @@ void Supervisor::give_back_unclear_nodes() {
 }
 
 void Supervisor::look_at_queue() {
-  facts_.committed_step = committed_step();
+  facts_.committed_step = committed_step(options_.run_dir);
   facts_.fruitless_starts = fruitless_starts(notes_, facts_.committed_step);
   facts_.queued_by_slurm = !is_running();
 }
@@ -366,20 +366,6 @@ void Supervisor::note(StartNote note) {
 void Supervisor::say(const std::string& text) const {
   log::info(str("echelon: job ", job_.number(), " ", text));
   log::flush();
-}
-
-/// Step of the run's newest committed checkpoint; 0: there is none.
-std::int64_t Supervisor::committed_step() const {
-  std::int64_t newest = 0;
-  std::error_code ignored;
-  const std::filesystem::path checkpoints = std::filesystem::path(options_.run_dir) / "checkpoints";
-  for (std::filesystem::directory_iterator entry(checkpoints, ignored), end; entry != end;
-       entry.increment(ignored)) {
-    const auto name = checkpoint::parse_step_folder(entry->path().filename().string());
-    if (name && std::filesystem::exists(entry->path() / checkpoint::kCommitFile, ignored))
-      newest = std::max(newest, name->step);
-  }
-  return newest;
 }
 
 std::filesystem::path Supervisor::logs() const {

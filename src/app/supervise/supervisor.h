@@ -59,7 +59,6 @@ class Supervisor {
 
   void note(StartNote note);
   void say(const std::string& text) const;
-  [[nodiscard]] std::int64_t committed_step() const;
   [[nodiscard]] std::filesystem::path logs() const;
 
   Options options_;
