@@ -19,7 +19,9 @@ struct StartNote {
   /// kOther: torn or unknown.
   enum class Kind { kStart, kLost, kEnd, kLeftOut, kHeld, kOther } kind = Kind::kOther;
   bool in_place = false;  ///< of a start: it is a restart
-  std::int64_t step = 0;  ///< of a start: the committed one; of a loss: the one under way, 0: unknown
+  /// Of a start: the committed one; of a restart: or a later one that starts before it went on from, in
+  /// memory; of a loss: the one under way, 0: unknown.
+  std::int64_t step = 0;
   std::int64_t code = 0;   ///< of an end: the exit code
   std::int64_t rank = -1;  ///< of a loss; -1: unknown
   std::string node;        ///< that was lost or is left out; empty: unknown

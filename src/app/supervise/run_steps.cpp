@@ -3,9 +3,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
+#include "base/files/own_file.h"
 #include "checkpoint/format/names.h"
+#include "run/goodput.h"
 
 namespace echelon::supervise {
+namespace {
+
+constexpr std::uint64_t kMostBytesOfAccount = std::uint64_t{64} << 20;
+
+}  // namespace
 
 std::int64_t committed_step(const std::filesystem::path& run_dir) {
   std::pair<std::filesystem::file_time_type, std::int64_t> newest{std::filesystem::file_time_type::min(), 0};
@@ -18,6 +26,21 @@ std::int64_t committed_step(const std::filesystem::path& run_dir) {
     if (name && !missing) newest = std::max(newest, {time, name->step});
   }
   return newest.second;
+}
+
+std::int64_t resumed_step(const std::filesystem::path& run_dir, const std::string& job,
+                          std::int64_t requeues) {
+  std::int64_t highest = 0;
+  try {
+    const std::string text =
+        fs::read_own_file(run_dir / "goodput.json", kMostBytesOfAccount, Code::kEnvironment);
+    for (const RunStart& start : Goodput::parse(text).starts) {
+      if (start.job == job && start.restart == requeues) highest = std::max(highest, start.first_step);
+    }
+  } catch (const Error&) {
+    return 0;
+  }
+  return highest;
 }
 
 }  // namespace echelon::supervise

@@ -264,7 +264,9 @@ void Supervisor::restart() {
       {"ECHELON_FAILED_AT", lost_ ? in_thousandths(lost_->failed_s) : started_at_},
       {"ECHELON_RESTART_CAUSE", lost_ ? lost_->sentence : reason},
       {"ECHELON_LEFT_OUT", join(left_out, ",")}};
-  note({.kind = StartNote::Kind::kStart, .in_place = true, .step = committed_step(options_.run_dir)});
+  const std::int64_t step = std::max(committed_step(options_.run_dir),
+                                     resumed_step(options_.run_dir, job_.number(), job_.requeues()));
+  note({.kind = StartNote::Kind::kStart, .in_place = true, .step = step});
   begin_start(more);
 }
 

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "checkpoint/format/names.h"
+#include "run/goodput.h"
 #include "support/temp_dir.h"
 
 namespace echelon::supervise {
@@ -30,6 +31,26 @@ TEST(RunSteps, TheCommittedOneIsOfTheLastCommitNotOfTheHighestStep) {
   std::filesystem::create_directories(dir.path() / "checkpoints" /
                                       checkpoint::step_folder_name(90, "0000000a"));
   EXPECT_EQ(committed_step(dir.path()), 70) << "not committed";
+}
+
+TEST(RunSteps, TheResumedOneIsOfThisStartOfTheJob) {
+  const test::TempDir dir;
+  const auto step = [&](const char* job, std::int64_t requeues) {
+    return resumed_step(dir.path(), job, requeues);
+  };
+  EXPECT_EQ(step("17", 0), 0);
+  Goodput account;
+  account.starts = {{.job = "16", .first_step = 90},
+                    {.job = "17", .first_step = 20},
+                    {.job = "17", .first_step = 40, .in_place = InPlace{}},
+                    {.job = "17", .in_place = InPlace{}},  // lost before it knew
+                    {.job = "17", .restart = 1, .first_step = 10}};
+  std::ofstream(dir.path() / "goodput.json") << account.to_json();
+  EXPECT_EQ(step("17", 0), 40) << "in memory, perhaps";
+  EXPECT_EQ(step("17", 1), 10) << "the memory of the nodes before is gone";
+  EXPECT_EQ(step("18", 0), 0);
+  std::ofstream(dir.path() / "goodput.json") << "{";
+  EXPECT_EQ(step("17", 0), 0);
 }
 
 }  // namespace
