@@ -480,6 +480,15 @@ class Tests(product.Case):
         missing = (found["nearest"]["peak_bytes"] - found["as_it_is"]["limit_bytes"]) / 2**20
         self.assertAlmostEqual(missing, float(told[1]), delta=16)
 
+    def test_a_change_with_offload_tells_what_it_takes_of_each_host(self):
+        words = [RECIPES / "llama_8b.yaml", "train.global_batch_size=2", "--gpus-per-node", 2, "--gpu", "a100-40g"]
+        best = self.fit(*words)["proposals"][0]
+        self.assertIn("shard.offload=cpu", best["overrides"])
+        needs = self.planned(*words, *best["overrides"])["memory"]["host_peak_bytes"]
+        self.assertEqual(2 * needs, best["node_host_bytes"])
+        said = self.command(product.ECHELON, "plan", *words, "--fit").out
+        self.assertIn(f", {needs * 2 / 2**30:.1f} GiB of each node's host memory: shard.offload=cpu", said)
+
     # -- what it refuses
 
     def refused(self, *words, **more):

@@ -159,16 +159,23 @@ std::string overrides_text(const Overrides& overrides) {
   return overrides.empty() ? "(the recipe as it is)" : join(overrides, " ");
 }
 
+double host_bytes_per_node(const Proposal& proposal) {
+  const forecast::JobShape& job = proposal.plan.options.job;
+  return static_cast<double>(proposal.plan.rehearsed.memory.host_peak) *
+         static_cast<double>(std::min(job.ranks, job.ranks_per_node));
+}
+
 std::string row(const Proposal& proposal) {
   const forecast::Outlook& outlook = proposal.plan.outlook;
   std::string text = str("  ", bytes(outlook.peak_bytes));
   if (outlook.time) text += str(", step ", milliseconds(outlook.time->step_s));
-  return str(text, ": ", overrides_text(proposal.overrides), '\n');
+  return str(text, host_memory(proposal), ": ", overrides_text(proposal.overrides), '\n');
 }
 
 nlohmann::json to_json(const Proposal& proposal) {
   nlohmann::json json{{"overrides", proposal.overrides},
                       {"peak_bytes", proposal.plan.outlook.peak_bytes},
+                      {"node_host_bytes", host_bytes_per_node(proposal)},
                       {"nodes", proposal.plan.options.job.nodes()}};
   if (proposal.plan.outlook.time) json["step_time_s"] = proposal.plan.outlook.time->step_s;
   return json;
@@ -203,6 +210,11 @@ Plan nodes_for(const Planner& planner, const Recipe& recipe, double tokens, doub
               str("--tokens ", tokens, " within --days ", days, ": not on up to ", kMostNodes,
                   " nodes with this recipe (at most ", human_count(static_cast<std::uint64_t>(best)),
                   " tokens); raise train.global_batch_size, or see --fit"));
+}
+
+std::string host_memory(const Proposal& proposal) {
+  if (!proposal.plan.rehearsed.memory.offloaded) return "";
+  return str(", ", bytes(host_bytes_per_node(proposal)), " of each node's host memory");
 }
 
 std::string describe(const FitResult& result) {

@@ -35,6 +35,10 @@ using WithOverrides = std::function<Recipe(const std::vector<std::string>& overr
 /// Error(kUsage) if no number does, or times are unknown.
 [[nodiscard]] Plan nodes_for(const Planner& planner, const Recipe& recipe, double tokens, double days);
 
+/// What a change with offload takes of the hosts, whose memory the search does not know:
+/// ", 212.4 GiB of each node's host memory"; empty for others.
+[[nodiscard]] std::string host_memory(const Proposal& proposal);
+
 /// Lines for people: a table, and overrides ready to paste.
 [[nodiscard]] std::string describe(const FitResult& result);
 [[nodiscard]] std::string to_json(const FitResult& result);

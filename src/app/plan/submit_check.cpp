@@ -47,10 +47,13 @@ Recipe with(const LoadedRecipe& loaded, const std::vector<std::string>& override
 std::string advice(const Planner& planner, const LoadedRecipe& loaded) {
   const FitResult result =
       find_fit(planner, [&](const std::vector<std::string>& added) { return with(loaded, added); });
-  if (!result.fitting.empty()) return str("this fits: ", join(result.fitting.front().overrides, " "));
+  if (!result.fitting.empty()) {
+    const Proposal& best = result.fitting.front();
+    return str("this fits: ", join(best.overrides, " "), host_memory(best));
+  }
   if (result.more_nodes) {
     return str("this fits, on ", result.more_nodes->plan.options.job.nodes(),
-               " nodes: ", join(result.more_nodes->overrides, " "));
+               " nodes: ", join(result.more_nodes->overrides, " "), host_memory(*result.more_nodes));
   }
   return "no change that `echelon plan --fit` tries fits";
 }
