@@ -27,7 +27,9 @@ class EndedTokenizer final : public Tokenizer {
     return data::decode_any(*inner_, known);
   }
   [[nodiscard]] std::string name_of(std::int32_t id) const override { return inner_->name_of(id); }
-  [[nodiscard]] std::string piece_of(std::int32_t id) const override { return inner_->piece_of(id); }
+  [[nodiscard]] std::string piece_of(std::int32_t id) const override {
+    return id < inner_->vocab_size() ? inner_->piece_of(id) : "";
+  }
   [[nodiscard]] std::int64_t vocab_size() const override {
     return std::max<std::int64_t>(inner_->vocab_size(), eos_ + std::int64_t{1});
   }

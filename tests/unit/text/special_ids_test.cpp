@@ -3,6 +3,7 @@
 #include <map>
 
 #include "support/tokenizer_json.h"
+#include "text/tokenizer_training.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon {
@@ -78,6 +79,14 @@ TEST(SpecialIds, ATokenizerMayEndTextWithAnIdThatItDoesNotHave) {
   EXPECT_EQ(ended->decode(ids), "the");
   EXPECT_EQ(ended->decode(std::vector<std::int32_t>{6999}), "\xEF\xBF\xBD");
   EXPECT_EQ(ending_with(tokenizer(), -1)->eos_id(), 2);
+}
+
+TEST(SpecialIds, AnIdThatATokenizerDoesNotHaveStandsForNoText) {
+  const std::string model = data::train_tokenizer({"some words, and some more words"}, 300);
+  const auto ended = ending_with(Tokenizer::from_bytes(model, "t"), 7000);
+  for (std::int32_t id = 0; id < ended->vocab_size(); ++id) EXPECT_NO_THROW((void)ended->piece_of(id));
+  EXPECT_EQ(ended->piece_of(7000), "");
+  EXPECT_EQ(ended->piece_of(3), "\n");
 }
 
 }  // namespace
