@@ -54,8 +54,8 @@ void walk(const stdfs::path& root, const std::vector<std::string>& include, cons
       if (is_hidden(entry->path()) || stdfs::equivalent(entry->path(), output, ignored)) {
         entry.disable_recursion_pending();
       }
-    } else if (!is_hidden(entry->path()) && entry->is_regular_file(ignored) &&
-               matches(entry->path().lexically_relative(root), include)) {
+    } else if (!is_hidden(entry->path()) && matches(entry->path().lexically_relative(root), include) &&
+               (entry->is_regular_file(ignored) || !entry->exists(ignored))) {  // a link that leads nowhere
       files.push_back(examine(entry->path()));
     }
   }

@@ -25,7 +25,7 @@ struct Sources {
 /// The files of `options.sources`, sorted by path, each once even when links give it several. A folder gives
 /// its files that match options.include (by name, or by path below the folder when the pattern has a '/'),
 /// without hidden entries, linked folders and options.leave_out; a file named by itself is always taken.
-/// Throws Error(kData): missing or unreadable source, nothing found.
+/// Throws Error(kData): missing or unreadable source, a link of a folder that leads nowhere, nothing found.
 [[nodiscard]] Sources list_sources(const PrepareOptions& options);
 
 }  // namespace echelon::data

@@ -397,6 +397,13 @@ TEST_F(Prepare, RefusesSourcesItCannotRead) {
   write_bytes(in("a.pdf"), "x");
   EXPECT_EQ(refusal(), str("no source files of a known suffix in ", (dir_ / "in").string(),
                            ": name other sources or patterns (--include)"));
+  std::filesystem::create_symlink("nowhere", in("away.csv"));  // matches nothing of what is wanted
+  options_.format = TextFormat::kText;
+  std::filesystem::create_symlink("nowhere", in("linked.txt"));
+  EXPECT_EQ(refusal(), str("cannot read source '", in("linked.txt"), "': No such file or directory"));
+  std::filesystem::remove(in("linked.txt"));
+  options_.format = TextFormat::kBySuffix;
+  std::filesystem::remove(in("away.csv"));
   options_.sources = {"/dev/null"};
   EXPECT_EQ(refusal(), "source '/dev/null' is neither a file nor a folder");
   options_.sources = {(dir_ / "in").string()};
