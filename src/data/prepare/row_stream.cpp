@@ -44,11 +44,13 @@ bool RowStream::next(Row& row) {
   const std::size_t size = std::min(end, pending_.size() - at_);
   const bool ended = end != std::string::npos;
   if (size > kLongestRow) {
-    row.fault = str("longer than ", kLongestRow, " bytes", csv.is_quoted() ? "; is a quote not closed?" : "");
-  } else if (!ended && csv.is_quoted()) {
-    row.fault = "its quote is still open at the end of the file";
+    row.fault = str("longer than ", kLongestRow, " bytes");
+    skip_row(end, csv);
+    if (line_ > row.number + 1) row.fault += str(" up to line ", line_ - 1, "; is a quote not closed?");
+    return true;
   }
-  if (!row.fault.empty()) {
+  if (!ended && csv.is_quoted()) {
+    row.fault = "its quote is still open at the end of the file";
     skip_line();
     return true;
   }
@@ -63,16 +65,26 @@ void RowStream::take(std::size_t size, std::size_t newline, Row& row) {
   at_ += size + newline;
 }
 
-/// Skips the first pending line, however long it is: after a malformed row, the next line is the nearest
-/// place where another row may begin.
-void RowStream::skip_line() {
-  std::size_t end = pending_.find('\n', at_);
+/// Leaves out a row that is too long, to its end, because its lines are no rows. `end`: of it in what is
+/// pending, all of which `csv` has seen if it is npos.
+void RowStream::skip_row(std::size_t end, CsvRowEnd& csv) {
+  const auto skip = [&](std::size_t size) {
+    const auto from = pending_.begin() + static_cast<std::ptrdiff_t>(at_);
+    line_ += static_cast<std::uint64_t>(std::count(from, from + static_cast<std::ptrdiff_t>(size), '\n'));
+    at_ += size;
+  };
   while (end == std::string::npos) {
-    at_ = pending_.size();
+    skip(pending_.size() - at_);
     if (!fill()) return;
-    end = pending_.find('\n');
+    end = kind_ == Kind::kCsv ? csv.find(pending_) : pending_.find('\n');
   }
-  at_ = end + 1;
+  skip(end + 1);
+}
+
+/// Skips the first pending line: behind a quote that is never closed, the next line is the nearest place
+/// where another row may begin.
+void RowStream::skip_line() {
+  at_ = std::min(pending_.find('\n', at_), pending_.size() - 1) + 1;
   ++line_;
 }
 

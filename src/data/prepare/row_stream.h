@@ -21,6 +21,7 @@ class RowStream final : public Rows {
  private:
   bool fill();
   void take(std::size_t size, std::size_t newline, Row& row);
+  void skip_row(std::size_t end, CsvRowEnd& csv);
   void skip_line();
 
   SourceStream stream_;

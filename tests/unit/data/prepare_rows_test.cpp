@@ -2,6 +2,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <tuple>
 
@@ -377,6 +378,27 @@ TEST(RowStream, GoesOnBehindARowThatIsTooLong) {
     EXPECT_FALSE(rows.next(row));
     EXPECT_EQ(rows.position(), file.bytes);
   }
+}
+
+TEST(RowStream, LeavesOutAllLinesOfAQuotedRowThatIsTooLong) {
+  const TempDir dir;
+  const std::string line = std::string(999, 'x') + "\n";
+  std::string huge = "\"";
+  while (huge.size() <= RowStream::kLongestRow + (std::size_t{3} << 20)) huge += line;
+  const auto lines = static_cast<std::uint64_t>(std::ranges::count(huge, '\n'));
+  const std::string text = "one\n" + huge + "its end\",b\n\"two\nlines\"\n";
+  write_bytes(dir / "a", text);
+  RowStream rows({.path = dir / "a", .bytes = text.size()}, RowStream::Kind::kCsv);
+  Row row;
+  ASSERT_TRUE(rows.next(row));
+  EXPECT_EQ(row.text, "one");
+  ASSERT_TRUE(rows.next(row));
+  EXPECT_EQ(row.fault, str("longer than 67108864 bytes up to line ", 2 + lines, "; is a quote not closed?"));
+  ASSERT_TRUE(rows.next(row));
+  EXPECT_EQ(row.text, "\"two\nlines\"");
+  EXPECT_EQ(row.number, 3U + lines);
+  EXPECT_FALSE(rows.next(row));
+  EXPECT_EQ(rows.position(), text.size());
 }
 
 }  // namespace
