@@ -146,7 +146,7 @@ class CorpusWriter {
   std::uint64_t tokens_ = 0;
 };
 
-/// Throws Error(kData) when there are more of them than options.max_bad_records.
+/// Throws as require_few_bad_records() does.
 void count_bad_records(const Tokenized& batch, const PrepareOptions& options, CorpusResult& result) {
   result.bad_records += batch.bad_records;
   for (const auto& [reason, count] : batch.bad_reasons) {
@@ -156,10 +156,7 @@ void count_bad_records(const Tokenized& batch, const PrepareOptions& options, Co
   for (const std::string& example : batch.bad_examples) {
     if (result.bad_examples.size() < kMostExamples) result.bad_examples.push_back(example);
   }
-  if (options.max_bad_records == 0 || result.bad_records <= options.max_bad_records) return;
-  throw Error(Code::kData,
-              str("more than ", options.max_bad_records, " bad records (--max-bad-records), first ",
-                  result.bad_examples.front(), "; correct them or allow more"));
+  require_few_bad_records(options, result.bad_records, result.bad_examples);
 }
 
 /// A pass over the corpus: what is counted, and where it stands.
@@ -272,6 +269,14 @@ std::unique_ptr<CorpusWriter> begin(const PrepareOptions& options, const Tokeniz
 
 }  // namespace
 
+void require_few_bad_records(const PrepareOptions& options, std::uint64_t count,
+                             const std::vector<std::string>& examples) {
+  if (options.max_bad_records == 0 || count <= options.max_bad_records) return;
+  throw Error(Code::kData,
+              str("more than ", options.max_bad_records, " bad records (--max-bad-records), first ",
+                  examples.empty() ? "" : examples.front(), "; correct them or allow more"));
+}
+
 CorpusResult tokenize_corpus(const std::vector<SourceFile>& files, const PrepareOptions& options,
                              const Tokenizer& tokenizer, const ChatEncoder* chats, PartialOutput& partial,
                              const ProgressCallback& progress,
@@ -284,6 +289,7 @@ CorpusResult tokenize_corpus(const std::vector<SourceFile>& files, const Prepare
   Pass pass;
   auto writer = begin(options, tokenizer, split, partial, progress, pass);
   CorpusResult& result = pass.result;
+  require_few_bad_records(options, result.bad_records, result.bad_examples);  // of an earlier start
   run_pass(files, options, tokenizer, chats, progress, *writer, pass, [&] {
     kill_point("prepare_batch");
     if (partial.is_due()) partial.save({{"pass", pass.save()}, {"writer", writer->save()}});

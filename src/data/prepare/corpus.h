@@ -33,6 +33,10 @@ struct CorpusResult {
   ChatAudit chat;                         ///< format chat
 };
 
+/// Throws Error(kData) for more bad records than options.max_bad_records. `examples`: the first of them.
+void require_few_bad_records(const PrepareOptions& options, std::uint64_t count,
+                             const std::vector<std::string>& examples);
+
 /// Tokenizes every record with BOS in front (when the tokenizer has one) and EOS behind, and publishes
 /// options.output/train.tok and, with a validation fraction, valid.tok. A record goes to one of them by a
 /// hash of (seed, its number); when that leaves one side empty, the record nearest to the border of the hash

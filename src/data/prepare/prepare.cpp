@@ -156,6 +156,7 @@ PrepareReport prepare(const PrepareOptions& given, const ProgressCallback& progr
                                    *Tokenizer::load(options.tokenizer));
   const PrepareManifest manifest(options, files, chat_source ? chat_source->identity(options.chat) : nullptr);
   if (auto finished = manifest.find_finished()) {
+    require_few_bad_records(options, finished->bad_records, finished->bad_examples);
     // A run that was killed when all was published leaves it.
     if (std::error_code none; std::filesystem::exists(PartialOutput::folder_in(options.output), none))
       PartialOutput(options, manifest.identity(), [](const PrepareProgress&) {}).remove();

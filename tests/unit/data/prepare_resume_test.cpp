@@ -110,6 +110,25 @@ TEST_F(PrepareResume, GivesTheSameBytesOfPairsInCsv) {
   expect_same(4);
 }
 
+TEST_F(PrepareResume, StopsAtTooManyBadRecordsThatAnEarlierStartMet) {
+  write("a.jsonl", "{\n{\n" + rows(9000, [](int i) { return str(R"({"text": "line )", i, "\"}\n"); }));
+  {
+    test::FullDisk full("/prepare.json");  // which is written when all records are done
+    const fs::DiskInUse in_use(full);
+    EXPECT_MENTIONS(message_of([&] { prepare_into("out"); }), "No space left on device");
+  }
+  options_.max_bad_records = 1;
+  const auto expect_stop = [&] {
+    EXPECT_MENTIONS(message_of([&] { prepare_into("out"); }),
+                    "more than 1 bad records (--max-bad-records), first ");
+  };
+  expect_stop();
+  options_.max_bad_records = 2;
+  EXPECT_EQ(prepare_into("out").bad_records, 2U);
+  options_.max_bad_records = 1;
+  expect_stop();  // nothing is left to do
+}
+
 TEST_F(PrepareResume, KeepsWhatIsDoneWhenTheDiskIsFull) {
   write("a.jsonl", rows(30000, [](int i) { return str(R"({"text": "line )", i, "\"}\n"); }));
   prepare_into("whole");
