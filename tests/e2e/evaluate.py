@@ -108,6 +108,7 @@ class Tests(product.Case):
             self.assertFalse((self.folder / "other").exists())
         for options, code, reason in ((("--task", "long.jsonl"), 4, "long.jsonl:1: the item has "),
                                       (("--task", "next.jsonl", "--task", "./next.jsonl"), 2, "have the same name, next"),
+                                      (("--task", "rest.jsonl", "--until", ""), 2, "--until is empty"),
                                       ((), 2, "--task is required")):
             self.assertIn(reason, self.command(product.ECHELON, "evaluate", "run", *options, code=code).err)
 

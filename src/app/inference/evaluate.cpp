@@ -55,7 +55,12 @@ EvaluationOptions tasks_of(const EvaluateArguments& arguments) {
                                     ": rename one of them"));
     }
     tasks.tasks.emplace_back(name, file);
-    for (const std::string& until : arguments.until) tasks.until.emplace_back(name, typed(until));
+    for (const std::string& until : arguments.until) {
+      if (until.empty())
+        throw Error(Code::kUsage,
+                    "--until is empty, so every answer would end at once: name a text, such as \\n");
+      tasks.until.emplace_back(name, typed(until));
+    }
     if (!arguments.prefix.empty()) tasks.prefix.emplace_back(name, arguments.prefix);
     if (!arguments.after.empty()) tasks.after.emplace_back(name, typed(arguments.after));
   }

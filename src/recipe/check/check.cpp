@@ -121,7 +121,14 @@ void check_evaluation(const Recipe& recipe, std::vector<Conflict>& found) {
                          "correct the name")});
   };
   for (const auto& [name, file] : evaluation.prefix) require_task("evaluation.prefix", name);
-  for (const auto& [name, text] : evaluation.until) require_task("evaluation.until", name);
+  for (const auto& [name, text] : evaluation.until) {
+    require_task("evaluation.until", name);
+    if (text.empty())
+      found.push_back({{"evaluation.until"},
+                       str("evaluation.until of '", name,
+                           "' is empty, so every answer would end at once; name a text, or remove it for a "
+                           "line feed")});
+  }
   for (const auto& [name, text] : evaluation.after) require_task("evaluation.after", name);
   if (!evaluation.best.empty()) require_task("evaluation.best", evaluation.best);
   if (evaluation.tasks.empty()) return;
