@@ -45,29 +45,30 @@ class ItemEncoder {
   [[nodiscard]] Ids encode(const std::string& text, const TaskItem& item) {
     Ids ids;
     encoder_->encode(text, ids);
-    for (const std::int32_t id : ids) {
-      if (id < limits_.vocab_size) continue;
-      throw Error(Code::kData, str(item.place, ": a text has token id ", id, "; the tokenizer has ",
-                                   tokenizer_.vocab_size(), " ids and the model ", limits_.vocab_size,
-                                   ": the tokenizer is not the one that the model is trained with"));
-    }
+    for (const std::int32_t id : ids) require_known(id, item);
     return ids;
   }
 
   /// The ids of a text that a model begins with: behind BOS, if there is one.
   [[nodiscard]] Ids encode_start(const std::string& text, const TaskItem& item) {
     Ids ids = encode(text, item);
-    if (tokenizer_.bos_id() >= 0) ids.insert(ids.begin(), tokenizer_.bos_id());
+    if (const std::int32_t id = tokenizer_.bos_id(); id >= 0) {
+      require_known(id, item);
+      ids.insert(ids.begin(), id);
+    }
     return ids;
   }
 
   /// The ids of an empty text, with which a model begins.
   [[nodiscard]] Ids start(const TaskItem& item) const {
     const std::int32_t id = tokenizer_.bos_id() >= 0 ? tokenizer_.bos_id() : tokenizer_.eos_id();
-    if (id >= 0) return {id};
-    throw Error(Code::kData, str(item.place,
-                                 ": the text is empty and the tokenizer has no token to begin with: "
-                                 "give it a context"));
+    if (id < 0) {
+      throw Error(Code::kData, str(item.place,
+                                   ": the text is empty and the tokenizer has no token to begin with: "
+                                   "give it a context"));
+    }
+    require_known(id, item);
+    return {id};
   }
 
   void require_room(std::size_t tokens, std::int64_t new_tokens, const TaskItem& item) const {
@@ -80,6 +81,13 @@ class ItemEncoder {
   }
 
  private:
+  void require_known(std::int32_t id, const TaskItem& item) const {
+    if (id < limits_.vocab_size) return;
+    throw Error(Code::kData, str(item.place, ": a text has token id ", id, "; the tokenizer has ",
+                                 tokenizer_.vocab_size(), " ids and the model ", limits_.vocab_size,
+                                 ": the tokenizer is not the one that the model is trained with"));
+  }
+
   const Tokenizer& tokenizer_;
   const ModelLimits& limits_;
   std::unique_ptr<TextEncoder> encoder_;

@@ -161,9 +161,15 @@ TEST(ScoredSequences, ItemsThatTheModelDoesNotTakeAreRefused) {
   const std::string long_one = message_of([] { (void)sequences("qqqqqqqqqq", {"bb", "cc"}); });
   EXPECT_MENTIONS(long_one, "t.jsonl:1: the item has 13 tokens; the model takes at most 12");
   const std::string foreign = message_of([] {
-    (void)scored_sequences(choices("q", {"a", "b"}), Bytes(), {.positions = 12, .vocab_size = 256});
+    (void)scored_sequences(choices("q", {"a", "b"}), Bytes(false), {.positions = 12, .vocab_size = 256});
   });
   EXPECT_MENTIONS(foreign, "token id 256");
+  for (const char* context : {"q", ""}) {
+    const std::string first = message_of([&] {
+      (void)scored_sequences(choices(context, {"b", "c"}), Bytes(), {.positions = 12, .vocab_size = 300});
+    });
+    EXPECT_MENTIONS(first, "t.jsonl:1: a text has token id 300; the tokenizer has 301 ids and the model 300");
+  }
   Task exact{.name = "t", .kind = TaskKind::kExact, .items = {{.context = "qqqq", .place = "t.jsonl:1"}}};
   exact.answer.max_new_tokens = 7;
   EXPECT_EQ(prompt_ids(exact, Bytes(), kLimits).at(0).size(), 5U);
