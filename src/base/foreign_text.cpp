@@ -102,6 +102,16 @@ std::string plain_json(const std::string& json) {
   return out;
 }
 
+std::string unix_text(std::string_view text) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  std::string out;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const bool ends_line = text[at] == '\r' && (at + 1 == text.size() || text[at + 1] == '\n');
+    if (!ends_line) out += text[at];
+  }
+  return out;
+}
+
 std::string foreign_text(std::string_view text) {
   return safe(text, std::string_view::npos, false);
 }

@@ -25,6 +25,13 @@ template <class Json>
   return plain_json(value.dump(indent, ' ', false, Json::error_handler_t::replace));
 }
 
+/// What some editors put in front of a text in UTF-8.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+/// `text` without a byte order mark in front and without carriage returns at the ends of its lines, so that
+/// text means the same whatever system it was written on.
+[[nodiscard]] std::string unix_text(std::string_view text);
+
 /// Bytes of the well-formed UTF-8 sequence that `text` starts with (Unicode 15, table 3-7: no overlong forms,
 /// no surrogates, nothing above U+10FFFF); 0 when there is none.
 [[nodiscard]] std::size_t utf8_length(std::string_view text);

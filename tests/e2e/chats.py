@@ -102,6 +102,7 @@ class Tests(product.Case):
 
         talk = ["sample", "run", "--chat", "--tokens", 8, "--system", "gamma"]
         first, second = self.command(product.ECHELON, *talk, typed="alpha\n\nbeta\n").out.splitlines()
+        self.assertEqual([first, second], self.command(product.ECHELON, *talk, typed="\ufeffalpha\r\nbeta\r\n").out.splitlines())
         said = turns(("system", "gamma"), ("user", "alpha"), ("assistant", first), ("user", "beta"))
         continued = self.command(product.ECHELON, "sample", "run", "--tokens", 8, "--prompt", said).out
         self.assertEqual(said + second + "\n", continued)

@@ -56,6 +56,9 @@ class Tests(product.Case):
             alone = [self.command(product.ECHELON, "sample", "run", "--prompt", prompt, "--tokens", 12, *options).out
                      for prompt in prompts]
             self.assertEqual("".join(alone), together)
+        (self.folder / "prompts.txt").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(prompts).encode() + b"\r\n")
+        self.assertEqual(together, self.command(product.ECHELON, "sample", "run", "--prompt-file", "prompts.txt", "--tokens", 12,
+                                                *options).out, "lines of another system")
 
     def test_an_adapter_speaks_on_its_base_where_that_has_moved(self):
         self.trained("run.dir=base")

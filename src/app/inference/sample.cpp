@@ -9,6 +9,7 @@
 #include "app/prepare_chat.h"
 #include "base/error.h"
 #include "base/files/fs.h"
+#include "base/foreign_text.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
 
@@ -27,7 +28,7 @@ struct SampleArguments {
 
 std::vector<std::string> lines_of(const std::string& path) {
   std::vector<std::string> lines;
-  std::istringstream text(fs::read_file(path, kLargestPromptFile, Code::kData));
+  std::istringstream text(unix_text(fs::read_file(path, kLargestPromptFile, Code::kData)));
   for (std::string line; std::getline(text, line);) lines.push_back(line);
   if (lines.empty())
     throw Error(Code::kData, str("--prompt-file '", path, "' is empty; expected a prompt on each line"));

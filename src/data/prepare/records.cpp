@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/foreign_json.h"
+#include "base/foreign_text.h"
 #include "base/str.h"
 #include "data/prepare/csv_row.h"
 #include "data/prepare/parquet_rows.h"
@@ -19,7 +20,6 @@ constexpr std::uint64_t kBatchBytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t kMaxDocumentBytes = std::uint64_t{1} << 30;
 // Bounds batches of tiny files, too.
 constexpr std::size_t kMostRecords = 4096;
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 // Only one or two fields of a record matter, so duplicate keys elsewhere are allowed.
 constexpr JsonLimits kRecordLimits{.depth = 512, .unique_keys = false};
 constexpr std::string_view kBlank = " \t\r";

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "base/foreign_text.h"
 #include "base/str.h"
 
 namespace echelon::data {
 namespace {
 
 constexpr std::size_t kPart = std::size_t{1} << 20;
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/foreign_json.h"
+#include "base/foreign_text.h"
 #include "base/str.h"
 #include "data/prepare/source_stream.h"
 #include "text/json_field.h"
@@ -21,7 +22,7 @@ std::string read_text(const std::filesystem::path& path) {
   const Sources found = list_sources({.sources = {path}, .include = {"*"}});
   if (found.files.size() != 1)
     throw Error(Code::kData, str("'", path.string(), "' is a folder; expected a file"));
-  return read_source(found.files.front(), kLargestFile);
+  return unix_text(read_source(found.files.front(), kLargestFile));
 }
 
 std::vector<std::string> texts_of(const JsonField& list) {

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/foreign_text.h"
 #include "base/str.h"
 
 namespace echelon::recipe {
 namespace {
-
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 std::string code_point_name(std::uint32_t code) {
   static constexpr char kHex[] = "0123456789ABCDEF";

@@ -52,6 +52,14 @@ TEST(ForeignText, LinesStayLines) {
   EXPECT_EQ(terminal_text("one\ntwo\x1b\n"), "one\ntwo\\x1b\n");
 }
 
+TEST(ForeignText, AllSystemsWriteTheSameLines) {
+  EXPECT_EQ(unix_text("\xEF\xBB\xBF"
+                      "one\r\n\r\ntwo\r"),
+            "one\n\ntwo");
+  EXPECT_EQ(unix_text("a\rb\n \xEF\xBB\xBF"), "a\rb\n \xEF\xBB\xBF");
+  EXPECT_EQ(unix_text(""), "");
+}
+
 TEST(ForeignText, PrintableCutsBetweenCharacters) {
   EXPECT_EQ(printable("aé日", 2), "aé...");
   EXPECT_EQ(printable("aé日", 6), "aé日");

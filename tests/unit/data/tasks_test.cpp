@@ -102,6 +102,18 @@ TEST_F(Reading, PrefixesAndLimits) {
   EXPECT_EQ(task.answer.max_new_tokens, 7);
 }
 
+TEST_F(Reading, TextsOfOtherSystems) {
+  testing::write_bytes(dir / "examples.txt",
+                       "\xEF\xBB\xBF"
+                       "1 + 1 = 2\r\n");
+  testing::write_bytes(dir / "t.jsonl", "\xEF\xBB\xBF{\"prompt\": \"a\", \"answers\": [\"1\"]}\r\n");
+  const Task task = read_tasks({.tasks = {{"t", (dir / "t.jsonl").string()}},
+                                .prefix = {{"t", (dir / "examples.txt").string()}}})
+                        .at(0);
+  ASSERT_EQ(task.items.size(), 1U);
+  EXPECT_EQ(task.items[0].context, "1 + 1 = 2\na");
+}
+
 TEST_F(Reading, FaultsNameTheirLine) {
   const std::string good = R"({"context": "c", "choices": ["x", "y"], "answer": 1})"
                            "\n";

@@ -9,6 +9,7 @@
 #include "app/engine/inference/chat.h"
 #include "app/engine/inference/infer.h"
 #include "app/engine/inference/model_source.h"
+#include "base/foreign_text.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/terminal/progress_bar.h"
@@ -160,7 +161,8 @@ void talk(Conversation& conversation, Chat& chat, ShardedModel& model, const Inf
   const bool asks = ::isatty(STDIN_FILENO) == 1;
   for (std::string question;
        std::cout << (asks ? "> " : "") << std::flush, std::getline(std::cin, question);) {
-    if (question.find_first_not_of(" \t\r") == std::string::npos) continue;
+    question = unix_text(question);
+    if (question.find_first_not_of(" \t") == std::string::npos) continue;
     const std::string answer = conversation.answers(model, place, {question}, 0).at(0);
     std::cout << answer << std::endl;
     chat.remember(question, answer);
