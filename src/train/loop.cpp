@@ -107,25 +107,34 @@ std::optional<ValidationResult> TrainLoop::measure(const Due& due) {
   const SpentOn validating(parts_.ledger, Spent::kValidate);
   const IntervalClock::Reading began = reporter_.reading();
   std::optional<ValidationResult> result = due.validation ? validate() : ValidationResult{};
-  if (due.evaluation && !parts_.stop.decided()) {
+  if (parts_.stop.decided()) result.reset();  // a validation without its texts is none
+  if (result && due.evaluation) {
     parts_.progress.state("evaluating");
     options_.activity->enter(Doing::kEvaluating);
     const bool last = parts_.state.step == options_.train.steps;
-    if (auto tasks = parts_.evaluation->run(parts_.state.model, parts_.comm, parts_.stop, !last))
+    if (auto tasks = parts_.evaluation->run(parts_.state.model, parts_.comm, parts_.stop, !last)) {
       result->tasks = std::move(*tasks);
+    } else if (!due.validation) {
+      result.reset();
+    }
   }
   const double took = pause(began);
-  if (parts_.stop.decided()) return std::nullopt;
-  parts_.deadline.validation_took(took);
+  if (!result) return std::nullopt;
+  if (!parts_.stop.decided()) parts_.deadline.validation_took(took);
   record_best(*result);
   return result;
 }
 
-void TrainLoop::announce_stop(bool left_out) {
+std::string_view TrainLoop::left_out_of(const Due& due, const std::optional<ValidationResult>& found) const {
+  if (!found) return due.any() ? "validation" : "";
+  return due.evaluation && found->tasks.empty() ? "evaluation" : "";
+}
+
+void TrainLoop::announce_stop(std::string_view left_out) {
   const bool last = parts_.state.step == options_.train.steps;
-  if (parts_.comm.rank() != 0 || (last && !left_out)) return;
-  log::info(str("stopping after step ", parts_.state.step,
-                left_out ? ", whose validation is skipped: " : ": ", parts_.stop.reason()));
+  if (parts_.comm.rank() != 0 || (last && left_out.empty())) return;
+  log::info(str("stopping after step ", parts_.state.step, left_out.empty() ? "" : ", whose ", left_out,
+                left_out.empty() ? "" : " is skipped", ": ", parts_.stop.reason()));
   if (!parts_.stop.is_being_ended()) return;
   if (const std::string warning = parts_.deadline.grace_warning(); !warning.empty()) log::warn(warning);
 }
@@ -225,7 +234,7 @@ RunEnd TrainLoop::run() {
     const Due due = due_after(state.step);
     if (!parts_.stop.decided() && due.any()) validation = measure(due);
     const bool stop = parts_.stop.decided();
-    if (stop) announce_stop(!validation && due.any());
+    if (stop) announce_stop(left_out_of(due, validation));
     const bool logging =
         last || state.step == 1 || validation || stop || state.step % options_.metrics.every_steps == 0;
     if (logging) reporter_.line(result, lr, validation);

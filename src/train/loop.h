@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "profile/profiler.h"
 #include "run/report_request.h"
@@ -51,11 +52,13 @@ class TrainLoop {
   /// At the end of step `number`, before its reduction: requests a stop if the next step no longer fits
   /// before the deadline.
   void check_deadline(std::int64_t number);
-  /// Validates, evaluates, or both. Returns nothing if a stop was decided meanwhile.
+  /// Validates, evaluates, or both. If a stop is decided meanwhile, returns what was finished, or nothing.
   [[nodiscard]] std::optional<ValidationResult> measure(const Due& due);
   [[nodiscard]] std::optional<ValidationResult> validate();
-  /// `left_out`: the due validation or evaluation was skipped.
-  void announce_stop(bool left_out);
+  /// Returns what was due and not `found` because of a stop; empty: nothing.
+  [[nodiscard]] std::string_view left_out_of(const Due& due,
+                                             const std::optional<ValidationResult>& found) const;
+  void announce_stop(std::string_view left_out);
   /// Notes the step if it is the best so far, by the score of a task or by the validation loss.
   void record_best(const ValidationResult& result);
   void save(bool last);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -83,7 +84,8 @@ struct OneRun {
                           .metrics = metrics,
                           .deadline = deadline,
                           .ledger = ledger,
-                          .validation = validation};
+                          .validation = validation,
+                          .evaluation = evaluation};
     EXPECT_EQ(TrainLoop(options, parts).run(), RunEnd::kFinished);
     std::vector<at::Tensor> weights;
     for (const auto& unit : model->units()) weights.push_back(unit->master());
@@ -93,6 +95,7 @@ struct OneRun {
   test::TempDir temporary;
   LocalCommunicator comm;
   PaddedSamples data;
+  RunEvaluation* evaluation = nullptr;
   LoopOptions options;
   EngineOptions engine;
   std::unique_ptr<ShardedModel> model;
@@ -214,6 +217,42 @@ TEST(TrainLoop, AStepThatIsFasterThanThePeakIsTheBetterMeasurementOfIt) {
   for (std::string line; std::getline(file, line);)
     highest = std::max(highest, nlohmann::json::parse(line)["mfu"].get<double>());
   EXPECT_EQ(highest, 1);
+}
+
+/// A token of the small model for each byte.
+class Bytes final : public Tokenizer {
+ public:
+  class Encoder final : public TextEncoder {
+    void encode(std::string_view text, std::vector<std::int32_t>& ids) override {
+      for (const char byte : text) ids.push_back(byte % 13);
+    }
+  };
+  std::unique_ptr<TextEncoder> make_encoder() const override { return std::make_unique<Encoder>(); }
+  std::string decode(std::span<const std::int32_t>) const override { return ""; }
+  std::string name_of(std::int32_t) const override { return ""; }
+  std::int64_t vocab_size() const override { return 13; }
+  std::int32_t bos_id() const override { return 1; }
+  std::int32_t eos_id() const override { return 2; }
+  std::uint64_t digest() const override { return 0; }
+};
+
+TEST(TrainLoop, AValidationIsKeptWhenTheEvaluationBehindItIsStopped) {
+  OneRun run;
+  const std::filesystem::path file = run.temporary.path() / "t.jsonl";
+  std::ofstream(file) << R"({"context": "a", "choices": ["b", "c"], "answer": 0})"
+                      << "\n";
+  const TaskPasses passes{.on_pass = [](std::uint64_t, std::uint64_t) { std::raise(SIGTERM); }};
+  RunEvaluation evaluation({.tasks = {{"t", file.string()}}}, {std::make_shared<Bytes>(), {2}}, {8, 13},
+                           passes);
+  run.evaluation = &evaluation;
+  run.options.train.validate_every_steps = 1;
+  (void)run.train();
+  ASSERT_TRUE(run.state->best);
+  std::ifstream lines(run.temporary.path() / "metrics.jsonl");
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(nlohmann::json::parse(line)["validation_loss"], run.state->best->value);
+  EXPECT_FALSE(nlohmann::json::parse(line).contains("eval/t/acc"));
 }
 
 TEST(TrainLoop, ABestValidationThatCannotBeNotedEndsNothing) {
