@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "data/images/image_loader.h"
+#include "data/prepared.h"
 #include "data/tokens/chat_loader.h"
 #include "data/tokens/document_loader.h"
 #include "data/tokens/mixture_loader.h"
@@ -20,6 +21,8 @@
 
 namespace echelon {
 namespace {
+
+using data::first_file;
 
 void check_sizes(const DataOptions& options, std::int64_t vocab_size) {
   if (options.seq_len < 1 || options.seq_len > (std::int64_t{1} << 30)) {
@@ -49,10 +52,6 @@ TokenFile open_matching(const std::string& path, const DataOptions& options, std
                                  "': name the right one in data.tokenizer or prepare the data again"));
   }
   return file;
-}
-
-const std::string& first_file(const DataOptions& options) {
-  return options.mixture.empty() ? options.path : options.mixture.front().first;
 }
 
 /// The id behind each document of `file`; -1: none.

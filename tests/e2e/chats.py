@@ -20,10 +20,10 @@ def turns(*said):
 
 
 class Tests(product.Case):
-    def chats(self, *options, count=60, code=0):
+    def chats(self, *options, count=60, code=0, template=chat_folder.CHATML):
         """Answers of very different lengths, so that micro-batches differ in what is trained."""
         chance = random.Random(5)
-        chat_folder.write(self.folder / "hf")
+        chat_folder.write(self.folder / "hf", template)
         chat_folder.write_chats(self.folder / "chats.jsonl", [
             [("user", chance.choice(product.WORDS)), ("assistant", "the " * chance.choice((1, 1, 1, 12)))]
             for _ in range(count)])
@@ -106,6 +106,22 @@ class Tests(product.Case):
         said = turns(("system", "gamma"), ("user", "alpha"), ("assistant", first), ("user", "beta"))
         continued = self.command(product.ECHELON, "sample", "run", "--tokens", 8, "--prompt", said).out
         self.assertEqual(said + second + "\n", continued)
+
+    def test_the_end_of_a_turn_is_the_one_that_was_trained(self):
+        """What the run knows of the template's values does not matter, nor where the tokenizer lies."""
+        self.chats("--date", "2026-01-02", template="{{ strftime_now('%Y') }}" + chat_folder.CHATML)
+        self.assertEqual([2], json.loads((self.folder / "data/prepare.json").read_text())["chat"]["turn_end_ids"])
+        recipe = self.recipe(**ON_CHATS)
+        for keys in ((), ("data.tokenizer=hf/tokenizer.json",)):
+            said = self.train(recipe, "train.steps=1", "schedule.warmup_steps=0", f"run.dir=run{len(keys)}", *keys)
+            self.assertNotIn("no token is known to end", str(said))
+            self.command(product.CKPT, "export", f"run{len(keys)}", "--output", f"exported{len(keys)}")
+            exported = self.folder / f"exported{len(keys)}"
+            self.assertEqual(2, json.loads((exported / "config.json").read_text())["eos_token_id"])
+            self.assertIn("strftime_now", (exported / "chat_template.jinja").read_text())
+        (self.folder / "data/prepare.json").unlink()  # as if by an earlier version
+        said = self.train(recipe, "train.steps=1", "schedule.warmup_steps=0", "run.dir=untold")
+        self.assertIn("no token is known to end the turns of 'data/train.tok'", str(said))
 
     def test_what_cannot_be_talked_with(self):
         self.chats()

@@ -6,9 +6,11 @@
 
 #include "base/error.h"
 #include "base/foreign_json.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "data/chat/chat_encoder.h"
 #include "data/loader.h"
+#include "data/prepared.h"
 #include "model/adapter_config.h"
 #include "recipe/load.h"
 #include "text/sentencepiece/sentencepiece_json.h"
@@ -25,38 +27,63 @@ Json id_or_null(std::int32_t id) {
   return id < 0 ? Json(nullptr) : Json(id);
 }
 
-/// Every id is stated, because transformers replaces a missing id by its own default. `turn_end`: of chats,
-/// else -1.
-std::string with_special_ids(const std::string& text, const RunTexts& texts, std::int32_t turn_end) {
+/// Every id is stated, because transformers replaces a missing id by its own default.
+std::string with_special_ids(const std::string& text, const RunTexts& texts) {
   Json config = parse_foreign_json(text, "config.json", Code::kCheckpoint);
+  config["eos_token_id"] = texts.ends.size() == 1 ? Json(texts.ends.front()) : Json(texts.ends);
+  if (texts.ends.empty()) config["eos_token_id"] = nullptr;
   if (texts.tokenizer != nullptr && !texts.states_ends) {
     config["bos_token_id"] = id_or_null(texts.tokenizer->bos_id());
-    config["eos_token_id"] = id_or_null(turn_end >= 0 ? turn_end : texts.tokenizer->eos_id());
     return config.dump(2) + "\n";
   }
   const std::string& earlier = texts.earlier.config;
   const Json ids = earlier.empty() ? Json::object() : read_foreign_json(earlier).value;
-  for (const char* key : {"bos_token_id", "eos_token_id"}) config[key] = ids.value(key, Json(nullptr));
+  config["bos_token_id"] = ids.value("bos_token_id", Json(nullptr));
   if (ids.contains("pad_token_id")) config["pad_token_id"] = ids["pad_token_id"];
-  // A base model ends documents; without the end of a turn it would speak for the user as well.
-  const std::vector<std::int32_t> ends = end_ids_of(config.dump(), "config.json");
-  if (turn_end >= 0 && std::find(ends.begin(), ends.end(), turn_end) == ends.end()) {
-    config["eos_token_id"] = ends;
-    config["eos_token_id"].push_back(turn_end);
-  }
   return config.dump(2) + "\n";
 }
 
-/// Adds the template of chats and what it goes with, which `prepare` left beside the tokens. Returns what
-/// ends a turn, or -1.
-std::int32_t add_template(const TokenizerFolder& folder, const Tokenizer& tokenizer,
-                          std::map<std::string, std::string>& files) {
-  if (folder.text(kChatTemplate).empty()) return -1;  // by an earlier version
+/// Adds the template of chats and what it goes with.
+void add_template(const TokenizerFolder& folder, std::map<std::string, std::string>& files) {
   for (const char* name : {kChatTemplate, kTokenizerConfig}) {
     if (std::string text = folder.text(name); !text.empty()) files[name] = std::move(text);
   }
+}
+
+/// The folder with the template of the chats: `prepare` leaves it beside the tokens, unless they are in the
+/// tokenizer's own.
+TokenizerFolder template_folder(const DataOptions& data, const RunTexts& texts) {
+  TokenizerFolder beside{std::filesystem::path(data::first_file(data))};
+  return beside.text(kChatTemplate).empty() ? TokenizerFolder(texts.path) : beside;
+}
+
+/// The tokens that end turns: those that are trained, or, of data that an earlier version prepared, the one
+/// that the template writes.
+std::vector<std::int32_t> turn_ends_of(const DataOptions& data, const RunTexts& texts) {
+  if (!gives_chats(data.kind)) return {};
+  std::vector<std::int32_t> ends = data::trained_turn_ends(data);
+  if (!ends.empty() || texts.tokenizer == nullptr) return ends;
+  const TokenizerFolder folder = template_folder(data, texts);
+  if (folder.text(kChatTemplate).empty()) return {};
   const data::ChatOptions options;
-  return data::ChatEncoder(load_chat_source(options, folder, tokenizer), options, tokenizer).turn_end();
+  const data::ChatEncoder encoder(load_chat_source(options, folder, *texts.tokenizer), options,
+                                  *texts.tokenizer);
+  if (const std::int32_t end = encoder.turn_end(); end >= 0) ends.push_back(end);
+  return ends;
+}
+
+std::vector<std::int32_t> ends_of(const RunTexts& texts) {
+  std::vector<std::int32_t> ends;
+  if (texts.tokenizer == nullptr || texts.states_ends) {
+    if (!texts.earlier.config.empty()) ends = end_ids_of(texts.earlier.config, "config.json");
+  } else if (texts.turn_ends.empty() && texts.tokenizer->eos_id() >= 0) {
+    ends.push_back(texts.tokenizer->eos_id());
+  }
+  // A base model ends documents; without the end of a turn it would speak for the user as well.
+  for (const std::int32_t end : texts.turn_ends) {
+    if (std::ranges::find(ends, end) == ends.end()) ends.push_back(end);
+  }
+  return ends;
 }
 
 }  // namespace
@@ -67,6 +94,8 @@ RunTexts run_texts(const Recipe& recipe) {
                  .tokenizer = load_tokenizer(recipe.data),
                  .earlier = earlier_model(recipe)};
   texts.states_ends = texts.tokenizer && states_ends(texts.earlier, recipe);
+  texts.turn_ends = turn_ends_of(recipe.data, texts);
+  texts.ends = ends_of(texts);
   return texts;
 }
 
@@ -76,7 +105,6 @@ std::map<std::string, std::string> attachments_of(const Recipe& recipe, const Mo
                                            {"config.json", model.hugging_face_config()}};
   if (recipe.lora.rank > 0) files["adapter_config.json"] = adapter_config(recipe.model, recipe.lora);
   if (takes_images(recipe.model.kind)) return files;
-  std::int32_t turn_end = -1;
   if (texts.tokenizer != nullptr) {
     std::string content = read_tokenizer_model(texts.path);
     const std::string name = tokenizer_file_name(content);
@@ -85,10 +113,14 @@ std::map<std::string, std::string> attachments_of(const Recipe& recipe, const Mo
       if (!json.empty()) files["tokenizer.json"] = std::move(json);
     }
     files[name] = std::move(content);
-    if (gives_chats(recipe.data.kind))
-      turn_end = add_template(TokenizerFolder(texts.path), *texts.tokenizer, files);
+    if (gives_chats(recipe.data.kind)) add_template(template_folder(recipe.data, texts), files);
   }
-  files["config.json"] = with_special_ids(files["config.json"], texts, turn_end);
+  if (gives_chats(recipe.data.kind) && texts.turn_ends.empty()) {
+    log::warn(str("no token is known to end the turns of '", data::first_file(recipe.data),
+                  "', so models of this run may go on behind an answer: prepare the data again, with "
+                  "--end-of-turn TOKEN if they end with an unusual one"));
+  }
+  files["config.json"] = with_special_ids(files["config.json"], texts);
   return files;
 }
 

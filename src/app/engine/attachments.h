@@ -1,7 +1,9 @@
 #pragma once
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "app/earlier_model.h"
 #include "model/model.h"
@@ -17,7 +19,9 @@ struct RunTexts {
   std::string path;                            ///< of the tokenizer; empty: there is none
   std::shared_ptr<const Tokenizer> tokenizer;  ///< null: there is none
   EarlierModel earlier;
-  bool states_ends = false;  ///< the ids of `earlier` are used
+  bool states_ends = false;             ///< the ids of `earlier` are used
+  std::vector<std::int32_t> turn_ends;  ///< of chats: what ends a turn; empty: it is not known
+  std::vector<std::int32_t> ends;       ///< each ends a text; `eos_token_id` of the run's checkpoints
 };
 
 /// Empty for models of images. Throws Error(kData).
@@ -27,7 +31,8 @@ struct RunTexts {
 /// exported: recipe.yaml, the model's config.json, and the data's tokenizer (a sentencepiece model also as
 /// tokenizer.json, if there is one), with the template of chats. The special ids in config.json come from the
 /// run's newest checkpoint, or from the one it starts from (an import); if neither states any, from the data.
-/// The token that ends a turn of the chats is always among the ends. Throws Error(kData).
+/// The tokens that end turns of the chats are always among the ends; it is logged if none is known. Throws
+/// Error(kData).
 [[nodiscard]] std::map<std::string, std::string> attachments_of(const Recipe& recipe, const Model& model,
                                                                 const RunTexts& texts);
 

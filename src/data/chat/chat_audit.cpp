@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "data/chat/chat_encoder.h"
+#include "data/prepared.h"
 
 namespace echelon::data {
 namespace {
@@ -41,7 +42,8 @@ void ChatAudit::add(const EncodedChat& chat, const std::string& where) {
       .torn_tokens = chat.torn_tokens,
       .typed_tokens = chat.typed_tokens,
       .ends_trained = chat.ends.trained,
-      .ends_left_out = chat.ends.left_out};
+      .ends_left_out = chat.ends.left_out,
+      .end_ids = {chat.end_ids.begin(), chat.end_ids.end()}};
   if (one.samples_without_target > 0) one.first_without_target = where;
   if (one.samples_all_target > 0) one.first_all_target = where;
   if (one.ends_left_out > 0) one.first_left_out = where;
@@ -50,6 +52,7 @@ void ChatAudit::add(const EncodedChat& chat, const std::string& where) {
 
 void ChatAudit::add(const ChatAudit& other) {
   for (const auto& [name, count] : kCounts) this->*count += other.*count;
+  end_ids.insert(other.end_ids.begin(), other.end_ids.end());
   keep_first(first_without_target, other.first_without_target);
   keep_first(first_all_target, other.first_all_target);
   keep_first(first_left_out, other.first_left_out);
@@ -96,12 +99,14 @@ nlohmann::ordered_json ChatAudit::to_json() const {
   json["trained_share"] = trained_share();
   json["end_of_turn_trained"] = ends_trained > 0 && ends_left_out == 0;
   for (const auto& [name, count] : kCounts) json[name] = this->*count;
+  json[kTurnEndIds] = end_ids;
   return json;
 }
 
 ChatAudit ChatAudit::from_json(const nlohmann::json& json) {
   ChatAudit audit;
   for (const auto& [name, count] : kCounts) audit.*count = json.at(name);
+  audit.end_ids = json.at(kTurnEndIds).get<std::set<std::int32_t>>();
   return audit;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <string>
 
 #include "data/chat/chat_options.h"
@@ -22,6 +23,7 @@ struct ChatAudit {
   std::uint64_t typed_tokens = 0;
   std::uint64_t ends_trained = 0;    ///< turns whose end is trained
   std::uint64_t ends_left_out = 0;   ///< turns that the template ends behind what is trained
+  std::set<std::int32_t> end_ids;    ///< tokens with which trained turns end
   std::string first_without_target;  ///< "chats.jsonl:3"
   std::string first_all_target;
   std::string first_left_out;

@@ -57,6 +57,21 @@ void mark_trained(const std::vector<ChatSpan>& spans, const std::vector<std::siz
   }
 }
 
+/// Of each part of `chat` that is trained together: the last id in it that is one of `ends`.
+std::vector<std::int32_t> end_ids_in(const EncodedChat& chat, const std::vector<bool>& ends) {
+  std::vector<std::int32_t> found;
+  bool sought = true;
+  for (std::size_t i = chat.ids.size(); i-- > 0;) {
+    if (!chat.trained[i]) {
+      sought = true;
+    } else if (sought && ends[static_cast<std::size_t>(chat.ids[i])]) {
+      found.push_back(chat.ids[i]);
+      sought = false;
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 ChatEncoder::ChatEncoder(ChatSource source, const ChatOptions& options, const Tokenizer& tokenizer)
@@ -65,7 +80,10 @@ ChatEncoder::ChatEncoder(ChatSource source, const ChatOptions& options, const To
       changed_(options.changed),
       typed_(options.typed),
       tokenizer_(tokenizer) {
-  for (std::int32_t id = 0; id < tokenizer.vocab_size(); ++id) special_.push_back(tokenizer.is_special(id));
+  for (std::int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    special_.push_back(tokenizer.is_special(id));
+    ends_.push_back(std::ranges::find(source_.ends, tokenizer.name_of(id)) != source_.ends.end());
+  }
 }
 
 /// Encodes the parts between `cuts` apart.
@@ -126,6 +144,7 @@ EncodedChat ChatEncoder::encode(const Conversation& conversation, TextEncoder& e
   made.ids = std::move(placed.ids);
   made.last_turn_only = !template_.marks_generation() && masked.trained_turns < masked.turns;
   made.ends = turn_ends_of(masked, source_.ends);
+  made.end_ids = end_ids_in(made, ends_);
   return made;
 }
 
@@ -142,14 +161,10 @@ std::int32_t ChatEncoder::turn_end() const {
                                            {{"role", kAssistant}, {"content", "b"}}};
   try {
     const EncodedChat chat = encode({messages, nullptr}, *tokenizer_.make_encoder());
-    for (std::size_t i = chat.ids.size(); i-- > 0;) {
-      const std::string name = tokenizer_.name_of(chat.ids[i]);
-      if (chat.trained[i] && std::ranges::find(source_.ends, name) != source_.ends.end()) return chat.ids[i];
-    }
+    return chat.end_ids.empty() ? -1 : chat.end_ids.front();
   } catch (const Error&) {
     return -1;
   }
-  return -1;
 }
 
 }  // namespace echelon::data

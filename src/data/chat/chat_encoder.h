@@ -20,6 +20,7 @@ struct EncodedChat {
   std::uint64_t typed_tokens = 0;  ///< special ones in messages: escaped or allowed
   bool last_turn_only = false;
   TurnEnds ends;
+  std::vector<std::int32_t> end_ids;  ///< that end what is trained together, the last one first
 };
 
 /// Renders conversations and finds the tokens that are trained. Every method may run on several threads.
@@ -60,6 +61,7 @@ class ChatEncoder {
   TypedTokens typed_;
   const Tokenizer& tokenizer_;
   std::vector<bool> special_;  // of each id
+  std::vector<bool> ends_;     // of each id: is it one of source_.ends?
 };
 
 }  // namespace echelon::data

@@ -3,6 +3,7 @@
 
 #include "base/str.h"
 #include "data/prepare/prepare.h"
+#include "data/prepared.h"
 #include "data/tokens/token_file.h"
 #include "support/matches.h"
 #include "support/tokenizer_json.h"
@@ -190,6 +191,21 @@ TEST_F(PrepareChat, StopsWhereTheNextRoleEndsATurnOutsideOfTheMask) {
   source({chat({{"user", "a"}, {"assistant", "b"}, {"user", "c"}, {"assistant", "d"}})});
   EXPECT_TRUE(
       refusal().starts_with("the end of a turn is not trained: in 1 of 1 turns (first chats.jsonl:1)"));
+}
+
+TEST_F(PrepareChat, NotesWithWhichTokensTrainedTurnsEnd) {
+  use("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+      "{{ '<|user|>' if m.content == 'call' else '<|im_end|>' }}\n{% endfor %}"
+      "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}");
+  options_.chat.ends = {"<|user|>"};
+  source({chat({{"user", "a"}, {"assistant", "call"}, {"user", "c"}, {"assistant", "d"}})});
+  EXPECT_EQ(run().chat->end_ids, (std::set<std::int32_t>{262, 263}));
+  EXPECT_EQ(run().chat->end_ids.size(), 2U) << "of finished output";
+  const std::string file = (dir_ / "out/train.tok").string();
+  EXPECT_EQ(trained_turn_ends({.path = file}), (std::vector<std::int32_t>{262, 263}));
+  EXPECT_EQ(trained_turn_ends({.mixture = {{file, 1}}}), (std::vector<std::int32_t>{262, 263}));
+  write_bytes(dir_ / "out/prepare.json", R"({"chat": {"turn_ends_trained": 1}})");  // by an earlier version
+  EXPECT_EQ(trained_turn_ends({.path = file}), std::vector<std::int32_t>{});
 }
 
 TEST_F(PrepareChat, TrainsAnEndThatIsThePaddingToo) {
