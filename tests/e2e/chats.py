@@ -123,6 +123,19 @@ class Tests(product.Case):
         said = self.train(recipe, "train.steps=1", "schedule.warmup_steps=0", "run.dir=untold")
         self.assertIn("no token is known to end the turns of 'data/train.tok'", str(said))
 
+    def test_a_run_scores_answers_that_end_as_its_checkpoints_end_them(self):
+        self.chats()
+        (self.folder / "t.jsonl").write_text(json.dumps({"prompt": turns(("user", "alpha")), "answers": [
+            " ".join(["the"] * count) for count in range(1, 13)]}))
+        recipe = self.recipe(**{**ON_CHATS, "evaluation.tasks": "{t: t.jsonl}", "evaluation.until": "{t: nowhere}",
+                                "evaluation.max_new_tokens": 24, "evaluation.max_share": 1})
+        self.train(recipe, "train.steps=40", "optim.lr=0.02", "model.max_positions=160")
+        self.train(recipe, "train.steps=41", "optim.lr=0.02", "model.max_positions=160")
+        scores = [line["eval/t/exact"] for line in self.metrics() if "eval/t/exact" in line]
+        evaluate = [product.ECHELON, "evaluate", "run", "--task", "t.jsonl", "--tokens", 24, "--until", "nowhere", "--json"]
+        self.assertEqual(1, json.loads(self.command(*evaluate).out)["tasks"]["t"]["exact"])
+        self.assertEqual([1, 1], scores)
+
     def test_what_cannot_be_talked_with(self):
         self.chats()
         self.train(self.recipe(**ON_CHATS), "train.steps=1", "schedule.warmup_steps=0", "model.max_positions=160")

@@ -132,9 +132,7 @@ TextOptions text_for(const std::string& key, const DataOptions& data, const RunT
     throw Error(Code::kData, str(key, " is set, but there is no tokenizer: expected one beside '", data.path,
                                  "', or data.tokenizer"));
   }
-  if (!texts.states_ends) return {texts.tokenizer, {texts.tokenizer->eos_id()}};
-  const std::vector<std::int32_t> ends = end_ids_of(texts.earlier.config, "config.json");
-  return {texts.tokenizer, {ends.begin(), ends.end()}};
+  return {texts.tokenizer, {texts.ends.begin(), texts.ends.end()}};
 }
 
 }  // namespace
