@@ -106,6 +106,11 @@ class Tests(product.Case):
             said = self.command(product.ECHELON, "train", "recipe.yaml", "run.dir=other", override, code=code).err
             self.assertIn(reason, said)
             self.assertFalse((self.folder / "other").exists())
+        (self.folder / "bare").mkdir()
+        product.shutil.copy(self.folder / "data/train.tok", self.folder / "bare")
+        said = self.command(product.ECHELON, "train", "recipe.yaml", "run.dir=other", "data.path=''",
+                            "data.mixture={bare/train.tok: 1}", code=4).err
+        self.assertIn("there is no tokenizer: expected one beside 'bare/train.tok', or data.tokenizer", said)
         for options, code, reason in ((("--task", "long.jsonl"), 4, "long.jsonl:1: the item has "),
                                       (("--task", "next.jsonl", "--task", "./next.jsonl"), 2, "have the same name, next"),
                                       (("--task", "rest.jsonl", "--until", ""), 2, "--until is empty"),
