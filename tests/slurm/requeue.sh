@@ -26,11 +26,16 @@ start_again_now
 wait_for_progress
 expect_equal "restarts after the stop" 1 "$(job_field "$job" Restarts)" job.txt
 
+scancel --signal=TERM --batch "$job"  # to the supervisor alone, as before there are ranks: it passes that on
+start_again_now
+wait_for_progress
+expect_equal "restarts after the supervisor's stop" 2 "$(job_field "$job" Restarts)" job.txt
+
 # Preempted: Slurm requeues.
 sbatch --partition=urgent --nodes=4 --output=/dev/null --wrap 'sleep 1' >urgent.txt
 start_again_now
 wait_for_progress
-expect_equal "restarts after the preemption" 2 "$(job_field "$job" Restarts)" job.txt
+expect_equal "restarts after the preemption" 3 "$(job_field "$job" Restarts)" job.txt
 
 scancel "$job"
 wait_for_job "$job" 60
