@@ -298,32 +298,32 @@ void Supervisor::look_at_queue() {
   facts_.queued_by_slurm = !is_running();
 }
 
-/// A controller that does not answer has not ended the job.
-bool Supervisor::is_running() const {
+bool Supervisor::ask_for_minutes(const std::function<std::optional<bool>()>& ask,
+                                 const std::string& meanwhile, const std::string& in_vain) const {
   const auto begin = std::chrono::steady_clock::now();
   for (bool told = false; seconds_since(begin) < 60 * kControllerIsAway_min; told = true) {
-    if (const auto running = job_.is_running()) return *running;
-    if (!told)
-      say(str("gets no answer from Slurm's controller and asks again for ", kControllerIsAway_min,
-              " minutes"));
+    if (const auto answer = ask()) return *answer;
+    if (!told) say(str(meanwhile, " again for ", kControllerIsAway_min, " minutes"));
     std::this_thread::sleep_for(std::chrono::duration<double>(kBetweenQuestions_s));
   }
-  say("still gets no answer; submit it again to continue");
+  say(in_vain + "; submit it again to continue");
   return false;
 }
 
+/// A controller that does not answer has not ended the job.
+bool Supervisor::is_running() const {
+  return ask_for_minutes([&] { return job_.is_running(); }, "gets no answer from Slurm's controller and asks",
+                         "still gets no answer");
+}
+
 bool Supervisor::insist(const std::string& what, const std::function<bool()>& command) const {
-  const auto begin = std::chrono::steady_clock::now();
-  for (bool told = false; seconds_since(begin) < 60 * kControllerIsAway_min; told = true) {
-    if (command()) return true;
-    if (!is_running()) return false;
-    if (!told)
-      say(str("is not ", what, " yet: Slurm refuses that, and is asked again for ", kControllerIsAway_min,
-              " minutes"));
-    std::this_thread::sleep_for(std::chrono::duration<double>(kBetweenQuestions_s));
-  }
-  say(str("could not be ", what, ": Slurm refuses that; submit it again to continue"));
-  return false;
+  return ask_for_minutes(
+      [&]() -> std::optional<bool> {
+        if (command()) return true;
+        return is_running() ? std::nullopt : std::optional(false);
+      },
+      str("is not ", what, " yet: Slurm refuses that, and is asked"),
+      str("could not be ", what, ": Slurm refuses that"));
 }
 
 void Supervisor::requeue(const std::string& reason) {

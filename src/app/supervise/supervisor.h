@@ -45,6 +45,10 @@ class Supervisor {
   void requeue(const std::string& reason);
   void hold(const std::string& reason);
 
+  /// Asks until there is an answer, for as long as Slurm's controller may be away; false: there is none.
+  /// Says `meanwhile` once, and `in_vain` at the end.
+  [[nodiscard]] bool ask_for_minutes(const std::function<std::optional<bool>()>& ask,
+                                     const std::string& meanwhile, const std::string& in_vain) const;
   /// Waits for an answer of Slurm's controller, which may be away.
   [[nodiscard]] bool is_running() const;
   /// Repeats a command of Slurm, for minutes, until it is done; false, after a word in the log: it is not.
