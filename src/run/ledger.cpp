@@ -213,7 +213,7 @@ Ledger::Start Ledger::this_start(const std::vector<std::string>& hosts) {
   start.restart = static_cast<std::int64_t>(seconds_in_environment("SLURM_RESTART_COUNT").value_or(0));
   const auto stated = seconds_in_environment("ECHELON_STARTED_AT");
   if (stated && *stated < start.began_s) start.began_s = *stated;
-  if (seconds_in_environment("ECHELON_RESTART_IN_PLACE").value_or(0) >= 1) {
+  if (restarts_in_place()) {
     start.in_place = InPlace{.failed_s = seconds_in_environment("ECHELON_FAILED_AT").value_or(start.began_s),
                              .cause = printable(variable("ECHELON_RESTART_CAUSE")),
                              .left_out = listed(printable(variable("ECHELON_LEFT_OUT"))),

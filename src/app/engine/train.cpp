@@ -27,7 +27,6 @@
 #include "model/ops/products/compiled_products.h"
 #include "profile/range.h"
 #include "recipe/check/check.h"
-#include "run/job_end.h"
 #include "shard/memory/host_memory.h"
 #include "text/tokenizer_digest.h"
 #include "train/batch_tensors.h"
@@ -82,11 +81,6 @@ LoopOptions loop_options(const Recipe& r, const TrainOptions& train, const RunPl
     options.peak_device_bytes = [compute] { return compute.accelerator->peak_bytes(compute.device.index()); };
   }
   return options;
-}
-
-/// Returns whether the batch script started this process after ranks of the same job were lost.
-bool restarts_in_place() {
-  return seconds_in_environment("ECHELON_RESTART_IN_PLACE").value_or(0) >= 1;
 }
 
 /// Longest wait in one exchange while the ranks find each other. In a restart in place all nodes have just

@@ -82,8 +82,12 @@ std::string describe_this_job() {
   return str(" (Slurm job ", job, requeues.empty() ? "" : ", requeue " + requeues, ")");
 }
 
+bool restarts_in_place() {
+  return !count_in("ECHELON_RESTART_IN_PLACE").empty();
+}
+
 bool is_later_start_of_job() {
-  return !count_in("SLURM_RESTART_COUNT").empty() || !count_in("ECHELON_RESTART_IN_PLACE").empty();
+  return restarts_in_place() || !count_in("SLURM_RESTART_COUNT").empty();
 }
 
 std::string describe_this_process() {

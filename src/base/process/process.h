@@ -34,6 +34,8 @@ struct ProcessInfo {
 /// The Slurm job of this process for people: " (Slurm job 5)", or " (Slurm job 5, requeue 2)"; empty outside
 /// of Slurm.
 [[nodiscard]] std::string describe_this_job();
+/// Did the supervisor of this Slurm job start this process after ranks of the same start of it were lost?
+[[nodiscard]] bool restarts_in_place();
 /// Has this Slurm job started before: was it requeued, or do its ranks start again in place?
 [[nodiscard]] bool is_later_start_of_job();
 /// Describes this process for people: "process 12 on node-3 (Slurm job 5)".
