@@ -19,8 +19,8 @@ struct StartNote {
   /// kOther: torn or unknown.
   enum class Kind { kStart, kLost, kEnd, kLeftOut, kHeld, kOther } kind = Kind::kOther;
   bool in_place = false;  ///< of a start: it is a restart
-  /// Of a start: the committed one; of a restart: or a later one that starts before it went on from, in
-  /// memory; of a loss: the one under way, 0: unknown.
+  /// A start has the committed step, a restart possibly a later one, in memory, from which starts before it
+  /// went on. A loss has the step under way; 0: unknown.
   std::int64_t step = 0;
   std::int64_t code = 0;   ///< of an end: the exit code
   std::int64_t rank = -1;  ///< of a loss; -1: unknown

@@ -57,7 +57,7 @@ void mark_trained(const std::vector<ChatSpan>& spans, const std::vector<std::siz
   }
 }
 
-/// Of each part of `chat` that is trained together: the last id in it that is one of `ends`.
+/// Returns the last id that is one of `ends` in each part of `chat` that is trained together.
 std::vector<std::int32_t> end_ids_in(const EncodedChat& chat, const std::vector<bool>& ends) {
   std::vector<std::int32_t> found;
   bool sought = true;

@@ -30,8 +30,8 @@ void fp8_scale_into(const at::Tensor& matrix, at::ScalarType type, const at::Ten
   constexpr double kLeast = 1e-12;
   const at::Tensor amax = at::linalg_vector_norm(matrix, std::numeric_limits<double>::infinity());
   const at::Tensor limit = at::scalar_tensor(largest(type), at::kDouble);
-  const at::Tensor factor = at::div(limit, amax.to(at::kDouble).clamp_min_(kLeast)).to(at::kFloat);
-  scale.copy_(at::stack({factor, factor.reciprocal()}));
+  const at::Tensor found = at::div(limit, amax.to(at::kDouble).clamp_min_(kLeast)).to(at::kFloat);
+  scale.copy_(at::stack({found, found.reciprocal()}));
 }
 
 Fp8Orders to_fp8(const at::Tensor& matrix, at::ScalarType type, const at::Tensor& scale, Fp8Wanted wanted) {
