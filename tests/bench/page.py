@@ -191,8 +191,9 @@ def rows_by_case(document, metrics, compared):
     used = {(side, name) for case in document["cases"] for side, values in case["summary"].items() for name in values}
     columns = [(side, title, name) for side, title in sides for name in metrics if (side, name) in used]
     peers = [(side, name) for name in compared for side, _ in sides if any(r["peer"] == side for c in document["cases"] for r in c["ratios"])]
+    beside = {side: f", beside {title}" if len({peer for peer, _ in peers}) > 1 else "" for side, title in sides}
     yield ["", *(f"{title}, {metrics[name]['title']}" for _, title, name in columns),
-           *(ratio_titles(document, compared)[name] for _, name in peers)]
+           *(ratio_titles(document, compared)[name] + beside[side] for side, name in peers)]
     for case in document["cases"]:
         yield [case["title"], *(cell(case, side, name, metrics[name]["unit"]) for side, _, name in columns),
                *(ratio_cell(case, case["ours"][0], side, name, document["compares"]) for side, name in peers)]
