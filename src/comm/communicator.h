@@ -82,13 +82,6 @@ class Communicator {
   /// and announcements are left out.
   [[nodiscard]] virtual std::uint64_t sent_bytes() const = 0;
 
-  /// A hint: buffers of later operations will be in these bytes, which stay allocated until forget_buffer()
-  /// or as long as this communicator. A network that knows them in advance can avoid internal copies.
-  virtual void register_buffer(void* /*memory*/, std::size_t /*bytes*/) {}
-  /// Must be called before registered memory is freed. Waits for running operations. Does not throw; after a
-  /// failure of the network it does nothing.
-  virtual void forget_buffer(void* /*memory*/) {}
-
   /// A hash of all operations of this communicator and of those split from it or beside it. It is equal on
   /// ranks that have issued the same operations. It is 0 where every operation is compared before it runs.
   /// Comparing it from time to time finds differences that the network does not report.

@@ -39,15 +39,7 @@ ShardedModel::ShardedModel(std::unique_ptr<Model> model, Communicator& comm, con
       precision_(resolve(options.precision)),
       device_(device),
       groups_(options.shard, comm, options.ranks_per_node),
-      pool_(device, {.on_allocate =
-                         [this](void* buffer, std::size_t bytes) {
-                           for (Communicator* group : gathering_groups())
-                             group->register_buffer(buffer, bytes);
-                         },
-                     .on_free =
-                         [this](void* buffer) {
-                           for (Communicator* group : gathering_groups()) group->forget_buffer(buffer);
-                         }}),
+      pool_(device),
       copies_(device),
       offloaded_(copies_),
       plan_(plan_units(*model_, options.shard, options.precision)),
@@ -61,12 +53,6 @@ ShardedModel::ShardedModel(std::unique_ptr<Model> model, Communicator& comm, con
 void ShardedModel::initialize(std::uint64_t seed) {
   for (const auto& unit : units_) unit->initialize(seed);
   weights_changed();
-}
-
-std::vector<Communicator*> ShardedModel::gathering_groups() const {
-  std::vector<Communicator*> groups{&groups_.shard()};
-  if (groups_.keep() != nullptr) groups.push_back(groups_.keep());
-  return groups;
 }
 
 ShardedModel::Times ShardedModel::times() const {

@@ -89,7 +89,6 @@ class ShardedModel final {
 
  private:
   [[nodiscard]] std::vector<std::unique_ptr<Unit>> make_units(const EngineOptions& options);
-  [[nodiscard]] std::vector<Communicator*> gathering_groups() const;
   void attach_hooks(const ActivationCheckpointingOptions& options);
   /// Makes the scales of fp8 those of the weights as they are now. Collective.
   void agree_on_scales();

@@ -163,15 +163,6 @@ class NcclCommunicator final : public Communicator {
                                               memory_);
   }
 
-  void register_buffer(void* memory, std::size_t bytes) override {
-    lanes_.gather->register_buffer(memory, bytes);
-    lanes_.reduce->register_buffer(memory, bytes);
-  }
-  void forget_buffer(void* memory) override {
-    lanes_.gather->forget_buffer(memory);
-    lanes_.reduce->forget_buffer(memory);
-  }
-
   [[nodiscard]] std::uint32_t digest() const override {
     const std::uint64_t digest = *lanes_.reduce->shared().digest;
     return static_cast<std::uint32_t>(digest ^ (digest >> 32));

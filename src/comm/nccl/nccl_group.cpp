@@ -65,8 +65,6 @@ NcclGroup::~NcclGroup() {
     return;
   }
   try {
-    for (const auto& [memory, handle] : registered_)
-      check(ncclCommDeregister(handle_->comm, handle), "releasing a buffer");
     check(ncclCommFinalize(handle_->comm), "leaving the group");
     ncclCommDestroy(handle_->comm);
   } catch (const Error&) {
@@ -131,34 +129,6 @@ void NcclGroup::check(ncclResult_t result, const char* doing) {
   if (result == ncclInProgress) return settle(doing);
   throw Error(Code::kPeer, str("NCCL group '", name(), "': ", doing, ": ", ncclGetErrorString(result), "; ",
                                ncclGetLastError(handle_->comm)));
-}
-
-void NcclGroup::register_buffer(void* memory, std::size_t bytes) {
-  const Lock lock(calls_);
-  shared_.failure->check();
-  void* handle = nullptr;
-  if (ncclCommRegister(handle_->comm, memory, bytes, &handle) == ncclSuccess && handle != nullptr)
-    registered_[memory] = handle;
-}
-
-void NcclGroup::forget_buffer(void* memory) {
-  try {
-    std::shared_ptr<CudaEvent> last;
-    {
-      const Lock lock(mutex_);
-      if (!under_way_.empty()) last = under_way_.back().end;
-    }
-    if (last) wait_on_host(*last);
-    const Lock calls(calls_);
-    shared_.failure->check();
-    const auto found = registered_.find(memory);
-    if (found == registered_.end()) return;
-    void* handle = found->second;
-    registered_.erase(found);
-    check(ncclCommDeregister(handle_->comm, handle), "releasing a buffer");
-  } catch (const Error&) {
-    // The watchdog aborts a communicator that has failed, and its registrations with it.
-  }
 }
 
 std::shared_ptr<CudaEvent> NcclGroup::issue(const Operation& operation, std::optional<cudaStream_t> after,

@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -62,11 +61,6 @@ class NcclGroup {
                                                  const std::function<void(ncclComm_t)>& queue);
   /// Blocks until the event has passed. Throws Error(kPeer) at a failure.
   void wait_on_host(const CudaEvent& event);
-  /// Buffers of later operations are in this memory: NCCL may then transfer them without internal copies.
-  /// Memory that NCCL cannot register works as before.
-  void register_buffer(void* memory, std::size_t bytes);
-  /// Communicator::forget_buffer().
-  void forget_buffer(void* memory);
 
   /// Throws Error(kPeer) for anything but success; NCCL's "in progress" is waited for. Within issue().
   void check(ncclResult_t result, const char* doing);
@@ -103,7 +97,6 @@ class NcclGroup {
   std::shared_ptr<Handle> handle_;
   /// A child whose split has not completed: an NCCL thread writes to it while this communicator lives.
   std::shared_ptr<Handle> joining_;
-  std::map<void*, void*> registered_ ECHELON_GUARDED_BY(calls_);  ///< memory -> NCCL's handle
 
   Mutex mutex_;
   std::condition_variable wake_;

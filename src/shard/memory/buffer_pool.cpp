@@ -29,11 +29,6 @@ at::Tensor over(const c10::Storage& storage, const at::Tensor& like, std::int64_
 
 }  // namespace
 
-BufferPool::~BufferPool() {
-  if (!watcher_.on_free) return;
-  for (const auto& [buffer, bytes] : capacity_) watcher_.on_free(buffer);
-}
-
 at::DataPtr BufferPool::take(std::int64_t bytes, Use use) {
   Bytes& counted = bytes_[static_cast<std::size_t>(use)];
   counted.live += bytes;
@@ -48,7 +43,6 @@ at::DataPtr BufferPool::take(std::int64_t bytes, Use use) {
   at::DataPtr buffer = c10::GetAllocator(device_.type())->allocate(static_cast<std::size_t>(bytes));
   capacity_[buffer.get()] = bytes;
   allocated_ += bytes;
-  if (watcher_.on_allocate) watcher_.on_allocate(buffer.get(), static_cast<std::size_t>(bytes));
   return buffer;
 }
 

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -28,15 +27,7 @@ class BufferPool {
     std::int64_t peak = 0;
   };
 
-  /// Callbacks for each buffer, after it is allocated and before it is freed; for transports that register
-  /// memory.
-  struct Watcher {
-    std::function<void(void* buffer, std::size_t bytes)> on_allocate;
-    std::function<void(void* buffer)> on_free;  ///< must not throw
-  };
-  explicit BufferPool(at::Device device, Watcher watcher = {})
-      : device_(device), watcher_(std::move(watcher)) {}
-  ~BufferPool();
+  explicit BufferPool(at::Device device) : device_(device) {}
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
@@ -55,7 +46,6 @@ class BufferPool {
 
  private:
   at::Device device_;
-  Watcher watcher_;
   std::multimap<std::int64_t, at::DataPtr> free_;
   std::map<void*, std::int64_t> capacity_;
   std::array<Bytes, 3> bytes_{};

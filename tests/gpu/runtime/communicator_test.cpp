@@ -98,6 +98,7 @@ TEST(Waiting, OfAStreamForALateRankIsMeasured) {
       const auto world = rank.communicator();
       const auto own = static_cast<std::size_t>(world->rank());
       auto* data = static_cast<float*>(rank.machine.device_memory(2 * sizeof(float)));
+      world->all_gather(data, 1, DType::kF32, "the first, which connects").wait();
       if (own == 1) {
         // Rank 0's stream stands at its wait, behind which only the event of its end lies. While rank 0 still
         // issues, the stream of its gather may look so, too.
@@ -120,6 +121,50 @@ TEST(Waiting, OfAStreamForALateRankIsMeasured) {
     EXPECT_GT(waited_s[0], 0.99 * kWork_s);
     EXPECT_LT(waited_s[1], kWork_s / 4);
   }
+}
+
+// NCCL connects the ranks of each lane on the host, in the lane's first collective.
+TEST(FirstCollectives, InAnotherOrderOnOneRankEndAtTheDeadline) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    const Outcome outcome = run_ranks({.seed = seed, .ranks = 2}, 0.3, 5, [](Rank& rank) {
+      const auto world = rank.communicator();
+      void* weights = rank.machine.device_memory(2 * sizeof(float));
+      void* norm = rank.machine.device_memory(sizeof(double));
+      const auto gather = [&] { (void)world->all_gather(weights, 1, DType::kF32, "weights"); };
+      const bool gathers_first = world->rank() == 0;
+      if (gathers_first) gather();
+      (void)world->all_reduce(norm, 1, DType::kF64, ReduceOp::kSum, "norm");
+      if (!gathers_first) gather();
+    });
+    EXPECT_MENTIONS(outcome.errors[0] + outcome.errors[1], "took more than 0.3 s: a rank did not reach it");
+    EXPECT_TRUE(outcome.standstill.empty()) << outcome.text();
+  }
+}
+
+/// Rank 0 has nothing to do before the gather, rank 1 has both collectives ready at once.
+void gather_and_reduce(Rank& rank) {
+  const auto world = rank.communicator();
+  void* weights = rank.machine.device_memory(2 * sizeof(float));
+  void* norm = rank.machine.device_memory(sizeof(double));
+  for (const bool connects : {true, false}) {
+    for (int n = 0; !connects && world->rank() == 1 && n < 300; ++n)
+      rank.machine.launch(rank.compute, "work", {}, {}, [] {});
+    Pending gathered = world->all_gather(weights, 1, DType::kF32, "weights");
+    Pending reduced = world->all_reduce(norm, 1, DType::kF64, ReduceOp::kSum, "norm");
+    gathered.wait();
+    reduced.wait();
+    (void)rank.values<double>(norm, 1);
+  }
+}
+
+// With a place for one, two ranks that each run a collective of another lane wait for each other.
+TEST(Places, AGatherAndAReductionNeedOneEach) {
+  bool stuck = false;
+  for (std::uint64_t seed = 1; seed <= 100 && !stuck; ++seed) {
+    EXPECT_TRUE(run_ranks({.seed = seed, .ranks = 2}, kTimeout, kPatience, gather_and_reduce).clean());
+    stuck = !run_ranks({.seed = seed, .ranks = 2, .places = 1}, 0.3, 5, gather_and_reduce).clean();
+  }
+  EXPECT_TRUE(stuck);
 }
 
 // As leaving out any flush does in the checkpoints' crash sweep.

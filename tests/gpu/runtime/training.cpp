@@ -55,13 +55,9 @@ class Trainer {
     gradients_ = rank.machine.device_memory(all_ * sizeof(float));
     for (float*& sum : sums_) sum = static_cast<float*>(rank.machine.device_memory(kCount * sizeof(float)));
     norm_ = static_cast<double*>(rank.machine.device_memory(sizeof(double)));
-    for (void* slot : slots_) shard_->register_buffer(slot, all_ * sizeof(float));
   }
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
-  ~Trainer() {
-    for (void* slot : slots_) shard_->forget_buffer(slot);
-  }
 
   void step(int step) {
     Pending ahead = gather(step, 0);
@@ -155,22 +151,7 @@ class Trainer {
     world_->broadcast(seed, 4, world_->size() - 1, "seed").wait();
     expect(static_cast<float>(rank_.values<std::uint8_t>(seed, 4)[3]), static_cast<float>(world_->size() - 1),
            "the seed");
-    leave_a_buffer();
     world_->barrier("end of step");
-  }
-
-  /// While operations use it, as a change of plans does.
-  void leave_a_buffer() {
-    const std::size_t bytes = kCount * sizeof(float) * static_cast<std::size_t>(world_->size());
-    void* gathered = rank_.machine.device_memory(bytes);
-    world_->register_buffer(gathered, bytes);
-    (void)world_->all_gather(gathered, kCount, DType::kF32, "left");
-    world_->forget_buffer(gathered);
-    void* reduced = rank_.machine.device_memory(bytes);
-    auto* output = static_cast<float*>(rank_.machine.device_memory(kCount * sizeof(float)));
-    world_->register_buffer(reduced, bytes);
-    (void)world_->reduce_scatter(reduced, DType::kF32, output, kCount, 1.0F, false, "left");
-    world_->forget_buffer(reduced);
   }
 
   static DType type_of(int layer) {

@@ -107,13 +107,22 @@ std::vector<Transfer> merged(const std::vector<Call>& calls, const ncclComm* com
   return transfers;
 }
 
+/// NCCL connects the ranks in the first collective of a communicator: its threads on the host meet those of
+/// all others, and take memory of the device, for which CUDA may wait until the device has nothing left to
+/// do.
+bool connected(ncclComm& comm) {
+  std::set<int>& there = comm.clique->connecting;
+  there.insert(comm.rank);
+  return there.size() == comm.clique->members.size() && comm.machine->idle(comm.host);
+}
+
 void launch_group(std::vector<Call> calls) {
   std::set<ncclComm*> comms;
   for (const Call& call : calls) comms.insert(call.comm);
   for (ncclComm* comm : comms) {
     const Clock issued = comm->machine->issue();
     add_job(
-        *comm, [] { return true; },
+        *comm, [comm] { return comm->aborted || comm->next > 0 || connected(*comm); },
         [comm, transfers = merged(calls, comm), issued] {
           if (comm->aborted) return;
           for (const Transfer& transfer : transfers) launch(*comm, transfer, issued);

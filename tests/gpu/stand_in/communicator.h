@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,6 +32,7 @@ struct Meeting {
 struct Clique {
   std::vector<ncclComm*> members;
   std::map<std::uint64_t, std::shared_ptr<Meeting>> meetings;
+  std::set<int> connecting;  ///< ranks that have issued their first collective
   std::string name;
   [[nodiscard]] bool complete() const {
     return std::all_of(members.begin(), members.end(), [](const ncclComm* comm) { return comm != nullptr; });
@@ -52,7 +54,6 @@ struct ncclComm {
   int under_way = 0;  ///< operations that have not ended on this rank
   int splits = 0;
   std::uint64_t next = 0;  ///< number of its next collective
-  std::map<void*, std::size_t> registered;
   int inside = 0;
   std::thread::id who;
 };

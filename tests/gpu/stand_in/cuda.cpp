@@ -24,9 +24,14 @@ Event& event_of(cudaEvent_t event) {
 
 extern "C" {
 
-cudaError_t cudaSetDevice(int) {
-  Machine* machine = Machine::current();
-  return machine == nullptr || machine->begin_call() ? cudaSuccess : cudaErrorUnknown;
+cudaError_t cudaSetDevice(int device) {
+  if (Machine* machine = Machine::current()) {
+    if (!machine->begin_call()) return cudaErrorUnknown;
+    const auto held = machine->lock();
+    if (machine->left_out(Order::kDevice)) return cudaSuccess;
+  }
+  Machine::set_device(device);
+  return cudaSuccess;
 }
 
 const char* cudaGetErrorString(cudaError_t error) {
@@ -46,6 +51,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
   Machine& machine = *Machine::current();
   if (!machine.begin_call()) return cudaErrorUnknown;
   const auto held = machine.lock();
+  machine.needs_device_of(machine.host().rank, "cudaStreamCreateWithPriority");
   *stream = reinterpret_cast<cudaStream_t>(&machine.new_stream());
   return cudaSuccess;
 }
@@ -62,6 +68,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   if (!machine.begin_call()) return cudaErrorUnknown;
   const auto held = machine.lock();
   Event& made = machine.new_event();
+  machine.needs_device_of(made.rank, "cudaEventCreateWithFlags");
   made.timed = (flags & cudaEventDisableTiming) == 0;
   *event = reinterpret_cast<cudaEvent_t>(&made);
   return cudaSuccess;
@@ -81,6 +88,7 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream) {
   if (!machine.begin_call()) return cudaErrorUnknown;
   const auto held = machine.lock();
   if (event.destroyed) machine.fault("an event is recorded that has been destroyed");
+  machine.needs_device_of(event.rank, "cudaEventRecord");
   if (machine.left_out(Order::kRecord)) return cudaSuccess;
   event.last = std::make_shared<Record>();
   machine.push(machine.stream(stream), {.name = named("cudaEventRecord"), .record = event.last});
@@ -93,6 +101,7 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   if (!machine.begin_call()) return cudaErrorUnknown;
   const auto held = machine.lock();
   if (event.destroyed) machine.fault("an event is asked that has been destroyed");
+  machine.needs_device_of(event.rank, "cudaEventQuery");
   if (machine.left_out(Order::kQuery) || !event.last) return cudaSuccess;
   if (!event.last->passed) return cudaErrorNotReady;
   machine.saw(*event.last);
@@ -129,6 +138,7 @@ cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t handle) {
   Machine& machine = Machine::of(handle);
   if (!machine.begin_call()) return cudaErrorMemoryAllocation;
   const auto held = machine.lock();
+  machine.needs_device_of(machine.stream(handle).rank, "cudaMallocAsync");
   *memory = machine.allocate(bytes);
   machine.push(machine.stream(handle), {.name = named("cudaMallocAsync"), .writes = {{*memory, bytes}}});
   return cudaSuccess;
@@ -145,6 +155,7 @@ cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
   Machine& machine = *Machine::current();
   if (!machine.begin_call()) return cudaErrorMemoryAllocation;
   const auto held = machine.lock();
+  machine.needs_device_of(machine.host().rank, "cudaHostAlloc");
   *memory = machine.allocate(bytes);
   machine.pin(*memory, bytes);
   return cudaSuccess;
@@ -156,8 +167,7 @@ cudaError_t cudaFreeHost(void* memory) {
   auto held = machine->lock();
   const int rank = machine->host().rank;
   const echelon::stand_in::Range range{memory, machine->bytes_of(memory)};
-  (void)machine->wait(
-      held, [&] { return !machine->in_use(rank, nullptr, range); });  // the device lets go of it first
+  (void)machine->wait(held, [&] { return !machine->in_use(rank, range); });  // the device lets go of it first
   machine->unpin(memory);
   return cudaSuccess;
 }
@@ -168,6 +178,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   if (!machine.begin_call()) return cudaErrorUnknown;
   auto held = machine.lock();
   Stream& stream = machine.stream(handle);
+  machine.needs_device_of(stream.rank, "cudaMemcpyAsync");
   Operation copy{.name = named("cudaMemcpyAsync"), .reads = {{from, bytes}}, .writes = {{to, bytes}}};
   const bool pageable = !machine.pinned(kind == cudaMemcpyHostToDevice ? from : to);
   if (pageable && kind == cudaMemcpyHostToDevice) {

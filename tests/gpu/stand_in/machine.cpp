@@ -14,6 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 thread_local Host t_host;
+thread_local int t_device = 0;
 
 constexpr int kPoison = 0xA5;
 
@@ -33,7 +34,7 @@ const std::byte* library_of(void* address) {
 
 std::string describe(const Site& site) {
   static constexpr const char* kNames[] = {"cudaEventRecord", "cudaStreamWaitEvent", "cudaEventQuery",
-                                           "ncclCommGetAsyncError"};
+                                           "ncclCommGetAsyncError", "cudaSetDevice"};
   std::string text = str(kNames[static_cast<std::size_t>(site.order)], " called at");
   for (const std::ptrdiff_t caller : site.callers) text += str(" +0x", std::hex, caller);
   return text;
@@ -43,7 +44,8 @@ Machine::Machine(const MachineOptions& options)
     : options_(options),
       random_(options.seed),
       calls_(static_cast<std::size_t>(options.ranks), 0),
-      sent_(static_cast<std::size_t>(options.ranks), 0) {
+      sent_(static_cast<std::size_t>(options.ranks), 0),
+      running_(static_cast<std::size_t>(options.ranks), 0) {
   idle_us_ = chance() < 0.3 ? 150 : 0;
   for (int rank = 0; rank < options.ranks; ++rank) {
     enter(rank);
@@ -79,6 +81,15 @@ Machine* Machine::current() {
 
 Machine& Machine::of(cudaStream_t stream) {
   return stream == nullptr ? *current() : *reinterpret_cast<Stream*>(stream)->machine;
+}
+
+void Machine::set_device(int device) {
+  t_device = device;
+}
+
+void Machine::needs_device_of(int rank, const char* call) {
+  if (rank >= 0 && t_device != rank)
+    fault(str(call, " for the device of rank ", rank, " while the thread's is ", t_device));
 }
 
 Host& Machine::host() {
@@ -151,6 +162,7 @@ bool Machine::pinned(const void* memory) const {
 void Machine::launch(cudaStream_t handle, const std::string& name, std::vector<Range> reads,
                      std::vector<Range> writes, std::function<void()> run) {
   const auto held = lock();
+  needs_device_of(stream(handle).rank, name.c_str());
   push(stream(handle),
        {.name = named(name), .reads = std::move(reads), .writes = std::move(writes), .run = std::move(run)});
 }
@@ -235,7 +247,7 @@ bool Machine::left_out(Order order) {
   return out;
 }
 
-bool Machine::in_use(int rank, const void* owner, Range range) const {
+bool Machine::in_use(int rank, Range range) const {
   const auto* begin = static_cast<const std::byte*>(range.memory);
   const auto overlaps = [&](const Range& other) {
     const auto* at = static_cast<const std::byte*>(other.memory);
@@ -244,13 +256,17 @@ bool Machine::in_use(int rank, const void* owner, Range range) const {
   for (const Stream& stream : streams_) {
     if (stream.rank != rank) continue;
     for (const Operation& operation : stream.queue) {
-      if (owner != nullptr && operation.owner != owner) continue;
       if (std::any_of(operation.reads.begin(), operation.reads.end(), overlaps) ||
           std::any_of(operation.writes.begin(), operation.writes.end(), overlaps))
         return true;
     }
   }
   return false;
+}
+
+bool Machine::idle(int rank) const {
+  return std::all_of(streams_.begin(), streams_.end(),
+                     [rank](const Stream& stream) { return stream.rank != rank || stream.queue.empty(); });
 }
 
 void Machine::fault(const std::string& text) {
@@ -284,7 +300,7 @@ Stream& Machine::new_stream() {
 }
 
 Event& Machine::new_event() {
-  return events_.emplace_back(Event{.machine = this, .last = nullptr});
+  return events_.emplace_back(Event{.machine = this, .rank = host().rank, .last = nullptr});
 }
 
 Clock Machine::issue() {
@@ -336,8 +352,9 @@ bool Machine::step() {
   std::vector<std::function<void()>> choices;
   for (Stream& stream : streams_) {
     if (stream.queue.empty()) continue;
-    const Operation& head = stream.queue.front();
+    Operation& head = stream.queue.front();
     if (head.awaits && !head.awaits->passed) continue;
+    if (head.owner != nullptr && !takes_place(stream, head)) continue;
     if (head.ready && !head.ready()) continue;
     weights.push_back(stream.pace);
     choices.emplace_back([this, &stream] { run_head(stream); });
@@ -356,9 +373,18 @@ bool Machine::step() {
   return true;
 }
 
+bool Machine::takes_place(const Stream& stream, Operation& head) {
+  int& running = running_[static_cast<std::size_t>(stream.rank)];
+  if (head.has_place) return true;
+  if (running == options_.places) return false;
+  ++running;
+  return head.has_place = true;
+}
+
 void Machine::run_head(Stream& stream) {
   const Operation operation = std::move(stream.queue.front());
   stream.queue.pop_front();
+  if (operation.has_place) --running_[static_cast<std::size_t>(stream.rank)];
   ++operations_;
   join(stream.clock, operation.issued);
   if (operation.awaits) join(stream.clock, operation.awaits->clock);

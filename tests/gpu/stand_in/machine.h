@@ -25,6 +25,7 @@ struct MachineOptions {
   int ranks = 1;
   int ranks_per_node = 0;         ///< 0: all on one
   const Site* without = nullptr;  ///< this one is left out
+  int places = 2;                 ///< collectives that run on a device at once: those of two lanes
   int fated_rank = -1;            ///< at its call number fated_call it meets `fate`
   int fated_call = 0;
   Fate fate = Fate::kGoesOn;
@@ -71,15 +72,22 @@ class Machine {
   [[nodiscard]] bool left_out(Order order);
   /// Called, with the lock held, when a rank breaks.
   void on_break(std::function<void(int rank)> tell) { tell_ = std::move(tell); }
-  /// An operation of the rank (null: any) that has not ended touches these bytes.
-  [[nodiscard]] bool in_use(int rank, const void* owner, Range range) const;
+  /// An operation of the rank that has not ended touches these bytes.
+  [[nodiscard]] bool in_use(int rank, Range range) const;
   void fault(const std::string& text);
+  /// As cudaSetDevice: a thread begins with device 0. Rank r has device r.
+  static void set_device(int device);
+  /// A fault where the calling thread's device is not that of `rank`: CUDA would refuse the call, or make a
+  /// context on another rank's device.
+  void needs_device_of(int rank, const char* call);
   Host& host();
   Stream& stream(cudaStream_t handle);
   Stream& new_stream();
   Event& new_event();
   /// What the calling thread has done so far, for what it issues now.
   [[nodiscard]] Clock issue();
+  /// Nothing is queued on the rank's device.
+  [[nodiscard]] bool idle(int rank) const;
   /// The calling rank has given these to ncclSend.
   void count_sent(std::size_t bytes) { sent_[static_cast<std::size_t>(host().rank)] += bytes; }
   void push(Stream& stream, Operation operation);
@@ -117,6 +125,8 @@ class Machine {
   void work();
   bool step();
   void run_head(Stream& stream);
+  /// False: as many collectives run on its device as have a place there.
+  bool takes_place(const Stream& stream, Operation& head);
 
   const MachineOptions options_;
   mutable std::mutex mutex_;
@@ -135,6 +145,7 @@ class Machine {
   std::set<Site> sites_;
   std::vector<int> calls_;
   std::vector<std::uint64_t> sent_;
+  std::vector<int> running_;      ///< collectives on each rank's device
   std::uint64_t operations_ = 0;  ///< that have run: the machine's time
   std::function<void(int)> tell_;
   bool released_ = false;

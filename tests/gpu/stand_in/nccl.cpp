@@ -78,6 +78,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* out, int nranks, ncclUniqueId id
   if (!machine.begin_call()) return ncclSystemError;
   const auto held = machine.lock();
   if (config == nullptr || config->blocking != 0) machine.fault("a communicator that blocks");
+  machine.needs_device_of(machine.host().rank, "ncclCommInitRankConfig");
   int number = 0;
   std::memcpy(&number, id.internal, sizeof(number));
   ncclComm& comm = new_comm(machine);
@@ -154,28 +155,6 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   (void)comm->machine->wait(inside.held(), [comm] { return comm->jobs == 0; });
   comm->state = ncclInternalError;
   comm->destroyed = true;
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommRegister(const ncclComm_t comm, void* memory, size_t bytes, void** handle) {
-  if (comm == nullptr) return ncclInvalidArgument;
-  Inside inside(comm, "ncclCommRegister");
-  if (!inside.began()) return ncclSystemError;
-  comm->registered[memory] = bytes;
-  *handle = memory;
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
-  if (comm == nullptr) return ncclInvalidArgument;
-  Inside inside(comm, "ncclCommDeregister");
-  if (!inside.began()) return ncclSystemError;
-  if (comm->registered.count(handle) == 0) {
-    comm->machine->fault("a buffer is released that was not registered");
-  } else if (comm->machine->in_use(comm->host, comm, {handle, comm->registered[handle]})) {
-    comm->machine->fault("a buffer is released while an operation uses it");
-  }
-  comm->registered.erase(handle);
   return ncclSuccess;
 }
 

@@ -14,7 +14,7 @@ namespace echelon::stand_in {
 class Machine;
 
 /// What can be left out, to see whether a test notices.
-enum class Order { kRecord, kStreamWait, kQuery, kSettle };
+enum class Order { kRecord, kStreamWait, kQuery, kSettle, kDevice };
 
 /// A place in the program that calls for an order: its callers in the library that the program is tested as,
 /// by their offsets.
@@ -55,6 +55,7 @@ struct Operation {
   std::shared_ptr<Record> record{};  ///< passes with it
   bool frees = false;                ///< what it writes
   const void* owner = nullptr;       ///< the communicator it belongs to
+  bool has_place = false;            ///< with an owner: it is among those that run on the device
   Clock issued{};                    ///< what the issuing thread knew
 };
 
@@ -70,6 +71,7 @@ struct Stream {
 
 struct Event {
   Machine* machine = nullptr;
+  int rank = 0;
   std::shared_ptr<Record> last;
   bool timed = false;
   bool destroyed = false;

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <functional>
 #include <map>
-#include <set>
 #include <thread>
 
 #include "base/error.h"
@@ -518,30 +517,6 @@ TEST_P(Configurations, ALayerThatAlsoRunsWithoutAnInputGradientHasAllOfItsGradie
       EXPECT_EQ(twice.runs, 4) << "also the run without an input gradient is recomputed";
     }
   }
-}
-
-/// Notes which memory it is told of.
-class Remembering final : public test::SilentCommunicator {
- public:
-  Remembering() : SilentCommunicator(0, 1) {}
-  Pending reduce_scatter(void* input, DType type, float* output, std::size_t count, float, bool,
-                         std::string_view) override {
-    std::memcpy(output, input, count * size_of(type));
-    return {};
-  }
-  void register_buffer(void* memory, std::size_t) override { EXPECT_TRUE(known.insert(memory).second); }
-  void forget_buffer(void* memory) override { EXPECT_EQ(known.erase(memory), 1U); }
-  std::set<void*> known;
-};
-
-TEST(ShardedModel, TheRanksForgetItsMemoryBeforeItIsFreed) {
-  Remembering comm;
-  {
-    ShardedModel model(model_of(small(2, false)), comm, bf16(), 9, at::kCPU);
-    (void)model.accumulate(language_batch(ids_of(1)), 1.0, {});
-    EXPECT_FALSE(comm.known.empty());
-  }
-  EXPECT_TRUE(comm.known.empty()) << "a communicator that outlives a model knows memory that is gone";
 }
 
 TEST(ShardedModel, ResultsRepeatBitForBit) {

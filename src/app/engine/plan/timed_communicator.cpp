@@ -87,8 +87,6 @@ class TimedCommunicator final : public Communicator {
     return std::make_unique<TimedCommunicator>(real_.split(color_of), times_);
   }
   [[nodiscard]] std::uint64_t sent_bytes() const override { return real_.sent_bytes(); }
-  void register_buffer(void* memory, std::size_t bytes) override { real_.register_buffer(memory, bytes); }
-  void forget_buffer(void* memory) override { real_.forget_buffer(memory); }
   [[nodiscard]] std::vector<std::string> recent() const override { return real_.recent(); }
 
  private:
