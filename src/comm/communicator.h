@@ -82,6 +82,10 @@ class Communicator {
   /// and announcements are left out.
   [[nodiscard]] virtual std::uint64_t sent_bytes() const = 0;
 
+  /// Throws Error(kPeer) if the network has failed. Operations on a device end then, and what they left is no
+  /// result: to be called after the host has waited for the device, before what it found there is used.
+  virtual void check_failure() const {}
+
   /// A hash of all operations of this communicator and of those split from it or beside it. It is equal on
   /// ranks that have issued the same operations. It is 0 where every operation is compared before it runs.
   /// Comparing it from time to time finds differences that the network does not report.

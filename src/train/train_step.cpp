@@ -160,6 +160,7 @@ TrainStep::Result TrainStep::finish(double lr) {
   sums_.squared_gradients = options_.metrics.unit_grad_norms
                                 ? std::accumulate(unit_squares.begin(), unit_squares.end(), 0.0)
                                 : sum_of_squares(state_.model);
+  device_comm.check_failure();  // the norm's value was waited for
   votes_.vote(sums_);
   // Compared within this reduction, because NCCL does not notice ranks that issue different operations of
   // equal size.

@@ -163,6 +163,8 @@ class NcclCommunicator final : public Communicator {
                                               memory_);
   }
 
+  void check_failure() const override { lanes_.reduce->shared().failure->check(); }
+
   [[nodiscard]] std::uint32_t digest() const override {
     const std::uint64_t digest = *lanes_.reduce->shared().digest;
     return static_cast<std::uint32_t>(digest ^ (digest >> 32));

@@ -1,6 +1,19 @@
 #include "comm/nccl/stream_waits.h"
 
 namespace echelon {
+namespace {
+
+/// False also if the device has failed, which the next call that needs it tells: times are read while an
+/// error is on its way, too.
+bool passed(const CudaEvent& event) {
+  try {
+    return event.passed();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
 
 void StreamWaits::wait(cudaStream_t stream, const CudaEvent& end) {
   const Lock lock(mutex_);
@@ -18,7 +31,7 @@ double StreamWaits::seconds() {
 }
 
 void StreamWaits::collect() {
-  while (!under_way_.empty() && under_way_.front().ended->passed()) {
+  while (!under_way_.empty() && passed(*under_way_.front().ended)) {
     seconds_ += under_way_.front().ended->seconds_since(*under_way_.front().began);
     under_way_.pop_front();
   }

@@ -47,6 +47,7 @@ void score(const SampleBatch& samples, ShardedModel& model, std::vector<double>*
   };
   const at::Tensor losses =
       model.token_losses(to_tensors(samples, model.device()), on_device(tokens), on_device(targets)).cpu();
+  model.groups().world().check_failure();
   if (values == nullptr) return;
   const float* loss = losses.const_data_ptr<float>();
   auto token = tokens.begin();

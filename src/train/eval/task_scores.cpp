@@ -59,6 +59,7 @@ void score_pack(ShardedModel& model, const Pack& pack, std::vector<double>* sums
   batch.sequences = batch.by_sample = make_sequences(std::move(lengths));
   const at::Tensor losses =
       model.token_losses(batch, on(model.device(), tokens), on(model.device(), targets)).cpu();
+  model.groups().world().check_failure();
   if (sums == nullptr) return;
   const float* loss = losses.const_data_ptr<float>();
   for (const ScoredSequence* sequence : pack) {

@@ -210,6 +210,7 @@ void MemorySaves::save(const TrainState& state, const std::shared_ptr<checkpoint
   };
   attempt([&] { next.shard = start(state, id, staging); });
   if (next.shard) next.shard->stage();
+  state.model.groups().world().check_failure();
   // The checksum of each rank's copy; none: the save could not begin there.
   const auto mine = next.shard ? std::optional(next.shard->blocks_crc()) : std::nullopt;
   const auto checksums = gather_values(memory_->comm(), mine, "checksums of shards");

@@ -287,6 +287,7 @@ Checkpointer::Ended Checkpointer::start(TrainState& state, const std::string& id
     return ended;
   }
   next.save->stage();
+  state.model.groups().world().check_failure();
   next.stall_s = steady_now_s() - next.began_s;
   in_flight_ = std::move(next);
   ended.outcome.state = SaveOutcome::State::kWriting;

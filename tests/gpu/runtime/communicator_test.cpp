@@ -123,6 +123,32 @@ TEST(Waiting, OfAStreamForALateRankIsMeasured) {
   }
 }
 
+// After an abort a stream passes what it had queued, so that values arrive which nobody has computed.
+TEST(Failure, IsAskedForOnceTheHostHasWaited) {
+  const Outcome outcome = run_ranks({.seed = 1, .ranks = 2}, kTimeout, kPatience, [](Rank& rank) {
+    const auto world = rank.communicator();
+    auto* data = static_cast<double*>(rank.machine.device_memory(sizeof(double)));
+    world->all_reduce(data, 1, DType::kF64, ReduceOp::kSum, "norm").wait();
+    world->check_failure();
+    rank.watch.failure->set("a link is down");
+    EXPECT_THROW(world->check_failure(), Error);
+  });
+  EXPECT_TRUE(outcome.faults.empty()) << outcome.text();
+}
+
+// Times are also read while an error is on its way, and a second one would end the process.
+TEST(Failure, OfTheDeviceIsNoErrorOfItsTimes) {
+  const Outcome outcome = run_ranks({.seed = 1, .ranks = 1}, kTimeout, kPatience, [](Rank& rank) {
+    const auto world = rank.communicator();
+    auto* data = static_cast<float*>(rank.machine.device_memory(sizeof(float)));
+    world->all_gather(data, 1, DType::kF32, "weights").wait();
+    rank.machine.lose_device();
+    EXPECT_GE(world->stream_gather_wait_s(), 0);
+    EXPECT_THROW(world->all_gather(data, 1, DType::kF32, "weights").wait(), Error);
+  });
+  EXPECT_TRUE(outcome.faults.empty()) << outcome.text();
+}
+
 // NCCL connects the ranks of each lane on the host, in the lane's first collective.
 TEST(FirstCollectives, InAnotherOrderOnOneRankEndAtTheDeadline) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {

@@ -193,6 +193,11 @@ void Machine::break_here() {
   (void)wait(held, [] { return false; });
 }
 
+void Machine::lose_device() {
+  const auto held = lock();
+  lost_.insert(host().rank);
+}
+
 void Machine::release() {
   const auto held = lock();
   released_ = true;
@@ -214,7 +219,7 @@ bool Machine::begin_call() {
   int pause_us = 0;
   {
     auto held = lock();
-    if (released_) return false;
+    if (released_ || lost_.contains(host().rank)) return false;
     if (chance() < 0.05) pause_us = static_cast<int>(chance() * 60);
     const Host& own = host();
     if (own.rank >= 0) {

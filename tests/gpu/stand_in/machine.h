@@ -60,6 +60,8 @@ class Machine {
   [[nodiscard]] std::uint64_t sent(int rank) const;
   /// The calling rank breaks: it hangs until release(), and NCCL tells the others.
   void break_here();
+  /// The calling rank's device has failed: every later call of the rank does, too.
+  void lose_device();
   /// Every blocked call returns with an error from now on.
   void release();
   /// What each stream waits for: for messages about a standstill.
@@ -145,6 +147,7 @@ class Machine {
   std::set<Site> sites_;
   std::vector<int> calls_;
   std::vector<std::uint64_t> sent_;
+  std::set<int> lost_;            ///< ranks without a device
   std::vector<int> running_;      ///< collectives on each rank's device
   std::uint64_t operations_ = 0;  ///< that have run: the machine's time
   std::function<void(int)> tell_;
