@@ -19,7 +19,6 @@ namespace {
 
 constexpr std::size_t kStackBytes = std::size_t{128} << 10;
 constexpr std::size_t kMostThreads = 1024;
-constexpr std::size_t kMostShared = std::size_t{48} << 10;
 constexpr std::size_t kWarp = 32;
 constexpr unsigned kMostBlocksYZ = 65535;
 
@@ -56,6 +55,7 @@ class Device {
   uint3 thread{};
   std::mt19937 chance{1};
   Site without;
+  unsigned ends = 0;  ///< only so many of the first and the last blocks run; 0: all
   std::set<Site> barriers;
   std::set<std::string> launched;
   cudaError_t error = cudaSuccess;
@@ -115,7 +115,10 @@ cudaError_t Device::launch(const void* kernel, const gpu::Grid& asked, void (*bo
   shared_ = Memory::only().shared(grid.shared);
   for (block.z = 0; block.z < grid.blocks.z; ++block.z) {
     for (block.y = 0; block.y < grid.blocks.y; ++block.y) {
-      for (block.x = 0; block.x < grid.blocks.x; ++block.x, ++running.now.block) run_block();
+      for (block.x = 0; block.x < grid.blocks.x; ++block.x, ++running.now.block) {
+        if (ends > 0 && block.x == ends) block.x = std::max(ends, grid.blocks.x - ends);
+        run_block();
+      }
     }
   }
   return cudaSuccess;
@@ -249,6 +252,9 @@ const Running* running() {
 void set_schedule(unsigned seed, const Site& without) {
   Device::only().chance.seed(seed);
   Device::only().without = without;
+}
+void run_ends(unsigned blocks) {
+  Device::only().ends = blocks;
 }
 const std::set<Site>& barriers() {
   return Device::only().barriers;

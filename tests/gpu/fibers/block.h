@@ -23,6 +23,8 @@ struct Running {
 
 /// From the next launch on. `seed`: of the order of threads; `without`: nobody waits there.
 void set_schedule(unsigned seed, const Site& without = {});
+/// From the next launch on only that many of the first and of the last blocks run; 0: all.
+void run_ends(unsigned blocks);
 /// Every place where a block waited so far.
 [[nodiscard]] const std::set<Site>& barriers();
 /// Every kernel that was launched so far.

@@ -1,3 +1,4 @@
+#include "base/pack.cuh"
 #include "gpu/fibers/faults.h"
 
 namespace echelon::fibers {
@@ -53,6 +54,22 @@ __global__ void last_block_kernel(const float* from, float* to) {
   to[blockIdx.x * blockDim.x + threadIdx.x] = shared[0];
 }
 
+__global__ void unaligned_kernel(const float* from, float* to) {
+  float pair[2];
+  gpu::load(from + 1, pair);
+  to[threadIdx.x] = pair[0] + pair[1];
+}
+
+__global__ void large_kernel(const float* from, float* to) {
+  __shared__ float shared[12289];
+  shared[threadIdx.x] = from[threadIdx.x];
+  to[threadIdx.x] = shared[threadIdx.x];
+}
+
+__global__ void narrow_kernel(float* to) {
+  to[blockIdx.x * blockDim.x + threadIdx.x] = 1.0F;
+}
+
 __global__ void divergent_kernel(Fault fault, const float* from, float* to) {
   const int i = static_cast<int>(threadIdx.x);
   float value = from[i];
@@ -85,6 +102,12 @@ cudaError_t run_faulty(Fault fault, const float* from, float* to, int n) {
     case Fault::kLastBlock:
       gpu::launch(last_block_kernel, halves, from, to);
       break;
+    case Fault::kUnaligned:
+      gpu::launch(unaligned_kernel, whole, from, to);
+      break;
+    case Fault::kTooMuchShared:
+      gpu::launch(large_kernel, whole, from, to);
+      break;
     case Fault::kOwnBarrier:
     case Fault::kOwnExchange:
       gpu::launch(divergent_kernel, whole, fault, from, to);
@@ -102,6 +125,11 @@ cudaError_t run_faulty(Fault fault, const float* from, float* to, int n) {
       gpu::launch(neighbors_kernel, whole, fault, from, to, n);
       break;
   }
+  return cudaGetLastError();
+}
+
+cudaError_t run_narrow(float* to, std::int64_t n) {
+  gpu::launch(narrow_kernel, gpu::Grid{static_cast<unsigned>(n / kMost), kMost}, to);
   return cudaGetLastError();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 
 #include "base/launch.cuh"
 
@@ -22,10 +23,15 @@ enum class Fault {
   kOwnExchange,      ///< an exchange that half of a warp reaches
   kDynamicTooShort,  ///< dynamic shared memory of n - 1 elements
   kHostMemory,       ///< a pointer to the host's memory
+  kUnaligned,        ///< two elements in one access, at an odd element
+  kTooMuchShared,    ///< a variable that no block has room for
 };
 
 /// to[i] = from[i] + from[neighbor] for `n` elements, whole warps of one block or two, in the way that
 /// `fault` says.
 cudaError_t run_faulty(Fault fault, const float* from, float* to, int n);
+
+/// to[i] = 1 for `n` elements, a multiple of 256, with an index of 32 bits.
+cudaError_t run_narrow(float* to, std::int64_t n);
 
 }  // namespace echelon::fibers

@@ -52,21 +52,23 @@ TEST_P(Faults, IsFoundWhateverTheOrderOfThreads) {
 
 INSTANTIATE_TEST_SUITE_P(
     Seeded, Faults,
-    ::testing::Values(Case{Fault::kRaceInABlock, "nothing orders the two"},
-                      Case{Fault::kBarrierAfter, "nothing orders the two"},
-                      Case{Fault::kRaceOfBlocks, "nothing orders the two"},
-                      Case{Fault::kReadThenWritten, "nothing orders the two"},
-                      Case{Fault::kPastTheEnd, "past the end of an allocation (bytes 512 to 516 of 512)"},
-                      Case{Fault::kPastTheEndShared, "writes shared memory past the end of 256 bytes"},
-                      Case{Fault::kBeforeTheBegin, "reads memory 4 bytes in front of an allocation"},
-                      Case{Fault::kUnwritten, "reads what nobody has written"},
-                      Case{Fault::kUnwrittenShared,
-                           "thread 4 of block 0 reads in shared memory what nobody has written"},
-                      Case{Fault::kLastBlock, "of block 1 reads in shared memory what nobody has written"},
-                      Case{Fault::kOwnBarrier, "wait for each other at different places"},
-                      Case{Fault::kOwnExchange, "wait for each other at different places"},
-                      Case{Fault::kDynamicTooShort, "shared memory past the end of 508 bytes"},
-                      Case{Fault::kHostMemory, "reads memory that is not the device's"}));
+    ::testing::Values(
+        Case{Fault::kRaceInABlock, "nothing orders the two"},
+        Case{Fault::kBarrierAfter, "nothing orders the two"},
+        Case{Fault::kRaceOfBlocks, "nothing orders the two"},
+        Case{Fault::kReadThenWritten, "nothing orders the two"},
+        Case{Fault::kPastTheEnd, "past the end of an allocation (bytes 512 to 516 of 512)"},
+        Case{Fault::kPastTheEndShared, "writes shared memory past the end of 256 bytes"},
+        Case{Fault::kBeforeTheBegin, "reads memory 4 bytes in front of an allocation"},
+        Case{Fault::kUnwritten, "reads what nobody has written"},
+        Case{Fault::kUnwrittenShared, "thread 4 of block 0 reads in shared memory what nobody has written"},
+        Case{Fault::kLastBlock, "of block 1 reads in shared memory what nobody has written"},
+        Case{Fault::kOwnBarrier, "wait for each other at different places"},
+        Case{Fault::kOwnExchange, "wait for each other at different places"},
+        Case{Fault::kDynamicTooShort, "shared memory past the end of 508 bytes"},
+        Case{Fault::kHostMemory, "reads memory that is not the device's"},
+        Case{Fault::kUnaligned, "reads 8 bytes at an address that is no multiple of 8"},
+        Case{Fault::kTooMuchShared, "the last of 49156 bytes of shared memory; a block has 49152"}));
 
 TEST(NoFaults, NothingIsFound) {
   for (unsigned seed = 1; seed <= 20; ++seed) {

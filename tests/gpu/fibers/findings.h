@@ -4,7 +4,16 @@
 
 namespace echelon::fibers {
 
-enum class Kind { kUnwritten, kUnordered, kPastTheEnd, kNotTheDevices, kStuck, kMisused };
+enum class Kind {
+  kUnwritten,
+  kUnordered,
+  kPastTheEnd,
+  kNotTheDevices,
+  kStuck,
+  kMisused,
+  kUnaligned,
+  kTooMuchShared
+};
 
 /// Notes what a kernel does that a device would not forgive: once for each kind and place in the code.
 void find(Kind kind, const void* place, const std::string& what);

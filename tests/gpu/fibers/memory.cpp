@@ -1,5 +1,8 @@
 #include "gpu/fibers/memory.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/str.h"
@@ -10,6 +13,8 @@ namespace {
 
 constexpr std::size_t kGap = 4096;  ///< in front of and behind every piece of memory: nobody's
 constexpr std::size_t kBorder = 256;
+constexpr std::size_t kFar = std::size_t{1}
+                             << 34;  ///< the same around a reserved one: where a wrong index leads
 
 bool same_thread(const Moment& a, const Moment& b) {
   return a.block == b.block && a.thread == b.thread;
@@ -52,8 +57,17 @@ std::optional<Wrong> Piece::write(Cell& cell, const Moment& now) {
   return {};
 }
 
+Piece Piece::without_books(std::size_t begin, std::size_t bytes) {
+  Piece piece;
+  piece.begin_ = begin;
+  piece.bytes_ = bytes;
+  return piece;
+}
+
 std::optional<Wrong> Piece::touch(std::size_t at, std::size_t bytes, Access access, const Moment& now,
                                   bool per_block) {
+  touched_end_ = std::max(touched_end_, at + bytes);
+  if (cells_.empty()) return {};
   std::optional<Wrong> wrong;
   for (std::size_t n = (at - begin_) / 2; n <= (at + bytes - 1 - begin_) / 2; ++n) {
     Cell& cell = cells_[n];
@@ -101,6 +115,23 @@ bool Memory::release(void* pointer) {
   return true;
 }
 
+void* Memory::reserve(std::size_t bytes) {
+  void* begin = ::mmap(nullptr, bytes + 2 * kFar, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (begin == MAP_FAILED) return nullptr;
+  const auto at = reinterpret_cast<std::size_t>(begin) + kFar;
+  device_.emplace(at, Piece::without_books(at, bytes));
+  return static_cast<std::byte*>(begin) + kFar;
+}
+
+void Memory::unreserve(void* pointer) {
+  const auto found = device_.find(reinterpret_cast<std::size_t>(pointer));
+  const std::size_t bytes = found->second.end() - found->second.begin();
+  last_ = nullptr;
+  device_.erase(found);
+  ::munmap(static_cast<std::byte*>(pointer) - kFar, bytes + 2 * kFar);
+}
+
 Piece* Memory::find(const void* pointer, std::size_t bytes) {
   const auto at = reinterpret_cast<std::size_t>(pointer);
   if (last_ != nullptr && last_->holds(at, bytes)) return last_;
@@ -141,7 +172,20 @@ std::optional<Wrong> Memory::touch_shared(std::size_t at, std::size_t bytes, Acc
   }
   auto wrong = piece.touch(at, bytes, access, now, true);
   if (wrong) wrong->what = "in shared memory " + wrong->what;
+  if (!fits(piece, now.launch))
+    return Wrong{Kind::kTooMuchShared,
+                 str("the last of ", used_bytes_, " bytes of shared memory; a block has ", kMostShared)};
   return wrong;
+}
+
+bool Memory::fits(const Piece& piece, std::uint32_t launch) {
+  if (used_by_ != launch) {
+    used_by_ = launch;
+    used_.clear();
+    used_bytes_ = 0;
+  }
+  if (used_.insert(piece.begin()).second) used_bytes_ += piece.end() - piece.begin();
+  return used_bytes_ <= kMostShared;
 }
 
 std::optional<Wrong> Memory::touch(const void* pointer, std::size_t bytes, Access access, const Moment& now) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,14 +31,18 @@ struct Wrong {
   std::string what;
 };
 
-/// One piece of memory and its books. Two bytes, the smallest element, share an entry.
+/// One piece of memory and its books. Two bytes, the smallest element, share an entry. A piece without books
+/// is as if the host had written it.
 class Piece {
  public:
   Piece() = default;
   Piece(std::size_t begin, std::size_t bytes) : begin_(begin), bytes_(bytes), cells_((bytes + 1) / 2) {}
+  [[nodiscard]] static Piece without_books(std::size_t begin, std::size_t bytes);
 
   [[nodiscard]] std::size_t begin() const { return begin_; }
   [[nodiscard]] std::size_t end() const { return begin_ + bytes_; }
+  /// Where the last bytes end that a thread has touched.
+  [[nodiscard]] std::size_t touched_end() const { return touched_end_; }
   [[nodiscard]] bool holds(std::size_t at, std::size_t bytes) const {
     return at >= begin_ && at + bytes <= end();
   }
@@ -63,8 +68,12 @@ class Piece {
 
   std::size_t begin_ = 0;
   std::size_t bytes_ = 0;
+  std::size_t touched_end_ = 0;
   std::vector<Cell> cells_;
 };
+
+/// Bytes of shared memory that a block has.
+inline constexpr std::size_t kMostShared = std::size_t{48} << 10;
 
 /// Device memory, and the shared memory of the running block.
 class Memory {
@@ -74,6 +83,9 @@ class Memory {
   [[nodiscard]] void* allocate(std::size_t bytes);
   /// False: nothing begins there.
   [[nodiscard]] bool release(void* pointer);
+  /// Zeros without books. Only pages that are touched take memory. Null: the system refuses.
+  [[nodiscard]] void* reserve(std::size_t bytes);
+  void unreserve(void* pointer);
   /// The piece that holds these bytes; null: none does.
   [[nodiscard]] Piece* find(const void* pointer, std::size_t bytes);
   /// An access by a thread of a kernel.
@@ -85,11 +97,16 @@ class Memory {
  private:
   [[nodiscard]] std::optional<Wrong> touch_shared(std::size_t at, std::size_t bytes, Access access,
                                                   const Moment& now);
+  /// The launch uses this shared memory; false: with it, more than there is.
+  [[nodiscard]] bool fits(const Piece& piece, std::uint32_t launch);
   [[nodiscard]] Wrong past_the_end(std::size_t at, std::size_t bytes) const;
 
   std::map<std::size_t, Piece> device_;  ///< by beginning
   std::map<std::size_t, Piece> shared_;  ///< variables of kernels, and dynamic shared memory
-  Piece* last_ = nullptr;                ///< of device_, found the last time
+  std::set<std::size_t> used_;           ///< of shared_, those that the launch used_by_ has touched
+  std::uint32_t used_by_ = 0;
+  std::size_t used_bytes_ = 0;
+  Piece* last_ = nullptr;  ///< of device_, found the last time
   std::vector<std::byte> dynamic_;
 };
 
