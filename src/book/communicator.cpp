@@ -36,9 +36,13 @@ class RecordingCommunicator final : public Communicator {
   Pending all_gather(void*, std::size_t count, DType type, std::string_view label) override {
     return issue(OperationKind::kAllGather, count, type, label);
   }
-  Pending reduce_scatter(void*, DType in_type, float*, std::size_t count, float, bool,
+  Pending reduce_scatter(void*, DType in_type, float*, std::size_t count, float, bool accumulate,
                          std::string_view label) override {
-    if (size_of(in_type) == 2) keep_scratch(grid_.scratch_bytes(count));
+    if (size_of(in_type) == 2) {
+      keep_scratch(grid_.scratch_bytes(count));
+    } else if (accumulate) {
+      keep_scratch(count * size_of(in_type));
+    }
     return issue(OperationKind::kReduceScatter, count, in_type, label);
   }
   Pending all_reduce(void*, std::size_t count, DType type, ReduceOp, std::string_view label) override {
@@ -64,10 +68,10 @@ class RecordingCommunicator final : public Communicator {
   std::vector<std::string> recent() const override { return {}; }
 
  private:
-  /// Two-byte gradients between GPUs are exchanged through memory that a communicator keeps
-  /// (nccl/two_byte_sum.cpp).
+  /// A communicator of GPUs keeps memory through which two-byte gradients are exchanged
+  /// (nccl/two_byte_sum.cpp) and fp32 sums are added to earlier ones.
   void keep_scratch(std::size_t bytes) {
-    if (on_host_ || size() == 1 || bytes <= scratch_bytes_) return;
+    if (on_host_ || bytes <= scratch_bytes_) return;
     scratch_.clear();
     scratch_ = c10::GetAllocator(recording_device().type())->allocate(bytes);
     scratch_bytes_ = bytes;

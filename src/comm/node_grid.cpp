@@ -36,6 +36,7 @@ std::uint64_t NodeGrid::bytes_between(std::uint64_t count) const {
 }
 
 std::uint64_t NodeGrid::scratch_bytes(std::uint64_t count) const {
+  if (local * nodes == 1) return 0;
   const std::uint64_t pieces = static_cast<std::uint64_t>(local) * static_cast<std::uint64_t>(nodes) * count;
   // The sums of other nodes arrive where this node's pieces lay.
   return pieces * kElementBytes + (nodes > 1 ? static_cast<std::uint64_t>(nodes) * count * kSumBytes : 0);

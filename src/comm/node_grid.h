@@ -21,7 +21,7 @@ struct NodeGrid {
   /// grids of several nodes.
   [[nodiscard]] std::uint64_t bytes_within(std::uint64_t count) const;
   [[nodiscard]] std::uint64_t bytes_between(std::uint64_t count) const;
-  /// Bytes of device memory for the received pieces and the node's sums.
+  /// Bytes of device memory for the received pieces and the node's sums; none for one rank.
   [[nodiscard]] std::uint64_t scratch_bytes(std::uint64_t count) const;
 
   friend bool operator==(const NodeGrid&, const NodeGrid&) = default;

@@ -28,6 +28,7 @@ TEST(NodeGrid, CountsWhatARankSends) {
   EXPECT_EQ(grid.bytes_between(100) * 4, 3U * 8 * 100 * 2);
   EXPECT_EQ(grid.scratch_bytes(100), 32U * 100 * 2 + 4U * 100 * 4);
   EXPECT_EQ((NodeGrid{1, 8}).scratch_bytes(100), 8U * 100 * 2);
+  EXPECT_EQ((NodeGrid{1, 1}).scratch_bytes(100), 0U);
 }
 
 }  // namespace
