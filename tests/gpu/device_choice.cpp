@@ -59,6 +59,12 @@ TEST(DeviceChoice, SharingGoesAroundTheDevicesOfANode) {
   EXPECT_TRUE(choice.shared);
 }
 
+TEST(DeviceChoice, ANodeThatHidesGpusFromItsRanksIsNamed) {
+  EXPECT_EQ(assign_devices({on("a", {"x"}), on("b", {"x"}), on("b", {"y"})}, false).hiding, "b");
+  EXPECT_EQ(assign_devices({on("a", {"x", "y"}), on("a", {"x", "y"}), on("b", {"z"})}, false).hiding, "");
+  EXPECT_EQ(assign_devices({on("a", {"x"}), {.host = "a", .ids = {}, .why_none = "none"}}, false).hiding, "");
+}
+
 TEST(DeviceChoice, NothingIsSharedWhereThereIsEnough) {
   EXPECT_FALSE(assign_devices({on("a", {"x", "y"}), on("a", {"x", "y"})}, true).shared);
 }

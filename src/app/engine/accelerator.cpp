@@ -115,6 +115,10 @@ Compute choose_compute(const TrainOptions& options, Job& job, const char* key) {
   const DeviceChoice choice = agree_on_devices(found, job, options.device == TrainDevice::kCudaShared);
   const bool all = std::find(choice.devices.begin(), choice.devices.end(), -1) == choice.devices.end();
   if (all) {
+    if (!choice.hiding.empty() && job.info().rank == 0)
+      log::warn(str("node ", choice.hiding,
+                    " shows its ranks different GPUs, and NCCL may then copy between them "
+                    "through host memory; request GPUs by --gpus-per-node and start with --gpu-bind=none"));
     if (options.deterministic) compute_in_one_order();
     const int device = choice.devices[static_cast<std::size_t>(job.info().rank)];
     found.accelerator->select(device);

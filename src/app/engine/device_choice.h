@@ -20,6 +20,7 @@ struct DeviceChoice {
   bool shared = false;       ///< several ranks use the same GPU
   std::string lacking;       ///< why a rank has no GPU: "node n1 shows 1 GPU(s) for its 2 ranks"
   bool broken = false;       ///< a node's GPUs cannot be used; `lacking` says why
+  std::string hiding;        ///< node of which a rank does not see all GPUs that its ranks see; empty: none
 };
 
 /// Assigns each rank the first GPU it sees that no lower rank of its node has taken. If all ranks see all
