@@ -63,3 +63,9 @@ done
 expect_held "$job" "$log"
 expect_equal "lines of ranks" 4 "$(grep -c lingering "$log")" "$log"
 scancel "$job"
+
+# Submitted with --no-requeue, a job ends at once instead of asking Slurm for minutes.
+job=$(sbatch --parsable --no-requeue --output=never.txt --nodes=1 --ntasks=1 --wrap \
+  "exec $ECHELON_BIN supervise --run-dir $PWD/never-run -- $PWD/stops train $tiny_yaml run.dir=$PWD/never-run")
+wait_for_job "$job" 60
+expect_match "the log" "cannot be requeued: it was submitted with --no-requeue; submit it again" "$(cat never.txt)"

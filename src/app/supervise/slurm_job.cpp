@@ -132,6 +132,11 @@ std::optional<bool> SlurmJob::is_running() const {
   return state.empty() ? std::nullopt : std::optional(state == "RUNNING");
 }
 
+bool SlurmJob::is_never_requeued() const {
+  return output_of({"scontrol", "--oneliner", "show", "job", number_}).find(" Requeue=0 ") !=
+         std::string::npos;
+}
+
 std::optional<std::string> SlurmJob::kill_wait() const {
   std::istringstream lines(output_of({"scontrol", "show", "config"}));
   for (std::string line; std::getline(lines, line);) {

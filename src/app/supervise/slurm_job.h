@@ -31,6 +31,9 @@ class SlurmJob {
   [[nodiscard]] std::optional<bool> is_running() const;        ///< nothing: the controller does not answer
   [[nodiscard]] std::optional<std::string> kill_wait() const;  ///< seconds from SIGTERM to SIGKILL
 
+  /// It was submitted with --no-requeue, or the cluster has JobRequeue=0.
+  [[nodiscard]] bool is_never_requeued() const;
+
   struct LeftOut {
     Nodes all;
     Nodes suspects;  ///< those of them that only we leave out

@@ -106,7 +106,7 @@ void Supervisor::ask_program() {
 void Supervisor::begin_notes() {
   const std::filesystem::path file = start_notes_file(options_.run_dir, job_.number());
   try {
-    fs::make_directories(logs(), Code::kEnvironment);
+    fs::make_directories(logs(), Code::kUsage);
     if (!options_.allow_foreign_folder) {
       for (const std::filesystem::path& folder : {std::filesystem::path(options_.run_dir), logs()})
         fs::require_unshared_folder(folder, Code::kUsage, "set run.allow_foreign_folder=true");
@@ -117,8 +117,8 @@ void Supervisor::begin_notes() {
       fs::publish_file(file, "", Code::kEnvironment);
       fs::remove_tree(logs() / "peer-failure.txt", Code::kEnvironment);
     }
-  } catch (const std::exception& error) {
-    throw Error(Code::kUsage, str("job ", job_.number(), " cannot start: ", error.what(),
+  } catch (const Error& error) {
+    throw Error(error.code(), str("job ", job_.number(), " cannot start: ", error.what(),
                                   "; set run.dir to a folder of your own that all nodes can write to"));
   }
 }
@@ -320,6 +320,10 @@ bool Supervisor::insist(const std::string& what, const std::function<bool()>& co
   return ask_for_minutes(
       [&]() -> std::optional<bool> {
         if (command()) return true;
+        if (job_.is_never_requeued()) {
+          say(str("cannot be ", what, ": it was submitted with --no-requeue; submit it again to continue"));
+          return false;
+        }
         return is_running() ? std::nullopt : std::optional(false);
       },
       str("is not ", what, " yet: Slurm refuses that, and is asked"),
