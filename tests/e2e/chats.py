@@ -103,6 +103,9 @@ class Tests(product.Case):
         talk = ["sample", "run", "--chat", "--tokens", 8, "--system", "gamma"]
         first, second = self.command(product.ECHELON, *talk, typed="alpha\n\nbeta\n").out.splitlines()
         self.assertEqual([first, second], self.command(product.ECHELON, *talk, typed="\ufeffalpha\r\nbeta\r\n").out.splitlines())
+        (self.folder / "forgetful.jinja").write_text("{% for m in messages[-1:] %}" + chat_folder.CHATML.partition("%}")[2])
+        drawn = [product.ECHELON, "sample", "run", "--chat", "--temperature", 2, "--tokens", 8, "--chat-template", "forgetful.jinja"]
+        self.assertEqual(self.command(*drawn, "--prompt", "alpha", "--prompt", "alpha").out, self.command(*drawn, typed="alpha\nalpha\n").out)
         said = turns(("system", "gamma"), ("user", "alpha"), ("assistant", first), ("user", "beta"))
         continued = self.command(product.ECHELON, "sample", "run", "--tokens", 8, "--prompt", said).out
         self.assertEqual(said + second + "\n", continued)
@@ -145,6 +148,13 @@ class Tests(product.Case):
         (self.folder / "refusing.jinja").write_text("{{ raise_exception('no system turn') if messages[0].role == 'system' }}a")
         self.expect(4, product.ECHELON, "sample", "run", "--chat", "--system", "a", "--prompt", "b", "--chat-template",
                     "refusing.jinja")
+        self.command(product.CKPT, "export", "run", "--output", "hf-other")
+        other = json.loads((self.folder / "hf-other/tokenizer.json").read_text())
+        other["model"]["vocab"] = {word: number + 5000 for word, number in other["model"]["vocab"].items()}
+        for token in other["added_tokens"]:
+            token["id"] += 5000
+        (self.folder / "hf-other/tokenizer.json").write_text(json.dumps(other))
+        self.expect(4, product.ECHELON, "sample", "hf-other", "--chat", "--prompt", "alpha")
         self.prepare("text-data")
         self.train(self.recipe(), "run.dir=text", "train.steps=1", "schedule.warmup_steps=0", "model.vocab_size=320",
                    "data.kind=tokens", "data.path=text-data/train.tok", "run.dir=text")

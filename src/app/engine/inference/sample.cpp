@@ -59,12 +59,7 @@ class Conversation {
     if (encodes_ && tokenizer_.eos_id() >= 0) ids.push_back(tokenizer_.eos_id());
     if (ids.empty())
       throw Error(Code::kUsage, "a prompt is empty and the tokenizer has no start token: give some text");
-    for (const std::int64_t id : ids) {
-      if (id < vocab_size_) continue;
-      throw Error(Code::kData, str("a prompt has token id ", id, "; the tokenizer has ",
-                                   tokenizer_.vocab_size(), " ids and the model ", vocab_size_,
-                                   ": the checkpoint's tokenizer is not the one it was trained with"));
-    }
+    require_known(ids);
     const auto size = static_cast<std::int64_t>(ids.size());
     if (!encodes_ && size > longest_) ids.erase(ids.begin(), ids.end() - longest_);
     return ids;
@@ -102,11 +97,21 @@ class Conversation {
  private:
   [[nodiscard]] std::vector<std::int64_t> of_chat(const std::string& question) const {
     std::vector<std::int64_t> ids = chat_->ids(question);
+    require_known(ids);
     const auto size = static_cast<std::int64_t>(ids.size());
     if (size <= longest_) return ids;
     throw Error(Code::kUsage,
                 str("the conversation has ", size, " tokens; with --tokens ", search_.max_new_tokens,
                     " the model takes at most ", longest_, ": ask for fewer, or begin anew"));
+  }
+
+  void require_known(const std::vector<std::int64_t>& ids) const {
+    for (const std::int64_t id : ids) {
+      if (id < vocab_size_) continue;
+      throw Error(Code::kData, str("a prompt has token id ", id, "; the tokenizer has ",
+                                   tokenizer_.vocab_size(), " ids and the model ", vocab_size_,
+                                   ": the checkpoint's tokenizer is not the one it was trained with"));
+    }
   }
 
   void warn_of(std::int64_t id) const {
@@ -159,11 +164,12 @@ std::size_t answer(Conversation& conversation, ShardedModel& model, const Infere
 /// Answers each line of standard input as the next turn of one conversation. One rank.
 void talk(Conversation& conversation, Chat& chat, ShardedModel& model, const InferencePlace& place) {
   const bool asks = ::isatty(STDIN_FILENO) == 1;
+  std::size_t turn = 0;  // the number of its prompt, with which the tokens are drawn
   for (std::string question;
        std::cout << (asks ? "> " : "") << std::flush, std::getline(std::cin, question);) {
     question = unix_text(question);
     if (question.find_first_not_of(" \t") == std::string::npos) continue;
-    const std::string answer = conversation.answers(model, place, {question}, 0).at(0);
+    const std::string answer = conversation.answers(model, place, {question}, turn++).at(0);
     std::cout << answer << std::endl;
     chat.remember(question, answer);
   }
