@@ -16,6 +16,11 @@ ModelOptions read_options(const ModelConfig& config) {
   model.max_positions = config.size_or("max_position_embeddings", 2048, model_ranges::kMaxPositions);
   model.norm_eps = config.real_or("layer_norm_eps", 1e-5, model_ranges::kNormEps);
   model.dropout = config.real_or("hidden_dropout", 0.0, model_ranges::kDropout);
+  const std::string activation = config.text_or("hidden_act", "gelu");
+  if (const auto known = choice_of<HiddenAct>(activation))
+    model.hidden_act = *known;
+  else
+    config.differs(str("'hidden_act' is '", printable(activation), '\''));
   model.use_parallel_residual = config.flag_or("use_parallel_residual", true);
   model.tie_embeddings = config.flag_or("tie_word_embeddings", false);
   if (model.hidden_size % model.heads != 0)
@@ -26,7 +31,6 @@ ModelOptions read_options(const ModelConfig& config) {
 }  // namespace
 
 void describe_gpt_neox(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelDescription& description) {
-  config.require_text("hidden_act", "gelu", "gelu");
   config.require_flag("attention_bias", true);
   config.require_number("attention_dropout", 0);
   // transformers reads these names inside rope_parameters only.
@@ -57,9 +61,11 @@ void describe_gpt_neox(ModelConfig& config, const HasTensor& /*has_tensor*/, Mod
           "\n  layers: ", model.layers, "\n  heads: ", model.heads,
           "\n  max_positions: ", model.max_positions, "\n  norm_eps: ", number_text(model.norm_eps), '\n',
           recipe_lines(rope), "  use_parallel_residual: ", model.use_parallel_residual ? "true" : "false",
+          "\n  hidden_act: ", word_of(model.hidden_act),
           "\n  tie_embeddings: ", model.tie_embeddings ? "true" : "false",
           "\n  dropout: ", number_text(model.dropout), '\n');
-  config.check_all_known("classifier_dropout");
+  // transformers does not read the last two, which GPT-NeoX-20B has.
+  config.check_all_known("classifier_dropout attention_probs_dropout_prob hidden_dropout_prob");
 }
 
 }  // namespace echelon::families

@@ -120,7 +120,13 @@ ModelPreset pythia(const char* name, const char* what, const LlamaSize& size) {
   return preset;
 }
 
-std::vector<ModelPreset> pythias() {
+ModelPreset gpt_neox_20b(const LlamaSize& size) {
+  ModelPreset preset = pythia("gpt_neox_20b", "GPT-NeoX 20B", size);
+  preset.model.hidden_act = HiddenAct::kGeluFast;
+  return preset;
+}
+
+std::vector<ModelPreset> gpt_neoxes() {
   const auto size = [](std::int64_t vocabulary, std::int64_t hidden, std::int64_t layers,
                        std::int64_t heads) {
     return LlamaSize{vocabulary, hidden, 4 * hidden, layers, heads, heads, 2048};
@@ -134,6 +140,7 @@ std::vector<ModelPreset> pythias() {
       pythia("pythia_2_8b", "Pythia 2.8B", size(50304, 2560, 32, 32)),
       pythia("pythia_6_9b", "Pythia 6.9B", size(50432, 4096, 32, 32)),
       pythia("pythia_12b", "Pythia 12B", size(50688, 5120, 36, 40)),
+      gpt_neox_20b(size(50432, 6144, 44, 64)),
   };
 }
 
@@ -320,7 +327,7 @@ const std::vector<ModelPreset>& model_presets() {
   static const std::vector<ModelPreset> table = [] {
     std::vector<ModelPreset> all;
     for (const std::vector<ModelPreset>& part :
-         {llamas(), llama_families(), newer_families(), gpts(), pythias(), t5s(), image_models()}) {
+         {llamas(), llama_families(), newer_families(), gpts(), gpt_neoxes(), t5s(), image_models()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;

@@ -33,7 +33,8 @@ at::Tensor gpt_neox_block(std::int64_t number, const at::Tensor& x, const Pass& 
   const at::Tensor middle = x + dropped(pass, self, model.dropout, product(pass, self + ".dense", attended));
   const at::Tensor mlp_in =
       layer_normed(pass, block + ".post_attention_layernorm", model.use_parallel_residual ? x : middle);
-  const at::Tensor inner = exact_gelu(product(pass, mlp + ".dense_h_to_4h", mlp_in));
+  const at::Tensor up = product(pass, mlp + ".dense_h_to_4h", mlp_in);
+  const at::Tensor inner = model.hidden_act == HiddenAct::kGelu ? exact_gelu(up) : gelu_by_tanh(up);
   return middle + dropped(pass, mlp, model.dropout, product(pass, mlp + ".dense_4h_to_h", inner));
 }
 

@@ -17,6 +17,14 @@ enum class FeedForward : std::uint8_t {
 template <>
 inline constexpr std::array<std::string_view, 2> kWords<FeedForward>{"relu", "gated_gelu"};
 
+/// The activation of GPT-NeoX's feed-forward, by transformers' names.
+enum class HiddenAct : std::uint8_t {
+  kGelu,
+  kGeluFast,  ///< gelu in its approximation with tanh
+};
+template <>
+inline constexpr std::array<std::string_view, 2> kWords<HiddenAct>{"gelu", "gelu_fast"};
+
 template <>
 inline constexpr std::array<std::string_view, 2> kWords<NormRounding>{"twice", "once"};
 
@@ -78,9 +86,10 @@ struct ModelOptions {
   std::int64_t query_pre_attn_scalar = 0;  ///< in place of the head size in attention_multiplier; 0: that
   double logits_scaling = 1.0;             ///< divisor of logits
   bool use_parallel_residual = true;       ///< attention and feed-forward of a block have one input
-  bool tie_embeddings = false;             ///< the head shares the embedding's weight
-  double init_std = 0.02;                  ///< standard deviation of the initial weights
-  double dropout = 0.0;                    ///< dropout probability in training
+  HiddenAct hidden_act = HiddenAct::kGelu;
+  bool tie_embeddings = false;  ///< the head shares the embedding's weight
+  double init_std = 0.02;       ///< standard deviation of the initial weights
+  double dropout = 0.0;         ///< dropout probability in training
   // t5
   std::int64_t decoder_layers = 0;  ///< 0: as many as layers
   std::int64_t head_size = 0;       ///< elements of an attention head, not gpt2's; 0: hidden_size / heads

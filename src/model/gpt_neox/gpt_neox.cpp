@@ -49,7 +49,8 @@ at::Tensor GptNeoX::block_forward(std::size_t number, const at::Tensor& x, const
     const at::Tensor heads = by_head.view({by_head.size(0), options_.heads, 3, head_size(options_)});
     return inner(heads.transpose(1, 2).reshape(by_head.sizes()), inputs);
   };
-  const Activation gelu{[](const at::Tensor& up) { return at::gelu(up); }};
+  const char* form = options_.hidden_act == HiddenAct::kGelu ? "none" : "tanh";
+  const Activation gelu{[form](const at::Tensor& up) { return at::gelu(up, form); }};
   const at::Tensor attended = block.attention.forward(*block.layer, x, attend, {}, pass.batch);
   const at::Tensor middle = x + dropped(attended, *block.attention.layer, pass);
   const at::Tensor& in = options_.use_parallel_residual ? x : middle;
@@ -66,7 +67,7 @@ std::string GptNeoX::hugging_face_config() const {
                               {"num_attention_heads", options_.heads},
                               {"max_position_embeddings", options_.max_positions},
                               {"layer_norm_eps", options_.norm_eps},
-                              {"hidden_act", "gelu"},
+                              {"hidden_act", std::string(word_of(options_.hidden_act))},
                               {"hidden_dropout", options_.dropout},
                               {"attention_dropout", 0.0},
                               {"attention_bias", true},

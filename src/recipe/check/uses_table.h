@@ -45,6 +45,7 @@ inline constexpr std::array kUses{
     Use{"model.attention_multiplier", "model.kind", any_of(ModelKind::kGranite)},
     Use{"model.logits_scaling", "model.kind", any_of(ModelKind::kGranite)},
     Use{"model.use_parallel_residual", "model.kind", any_of(ModelKind::kGptNeoX)},
+    Use{"model.hidden_act", "model.kind", any_of(ModelKind::kGptNeoX)},
     Use{"model.tie_embeddings", "model.kind",
         kLlamas | any_of(ModelKind::kGpt2, ModelKind::kGptNeoX, ModelKind::kT5)},
     Use{"model.init_std", "model.kind",

@@ -163,6 +163,10 @@ std::vector<Key> own_model_keys() {
        "",
        "`gpt_neox`: attention and feed-forward of a block read the same input. false: feed-forward "
        "reads what attention has added to."},
+      {ECHELON_KEY(model.hidden_act),
+       choices<HiddenAct>({{HiddenAct::kGelu, "of Pythia"},
+                           {HiddenAct::kGeluFast, "its approximation with tanh, of GPT-NeoX-20B"}}),
+       "", "`gpt_neox`: activation of the feed-forward block."},
       {ECHELON_KEY(model.decoder_layers), model_ranges::kDecoderLayers, "",
        "`t5`: blocks of the decoder. 0: as many as `layers`."},
       {ECHELON_KEY(model.feed_forward),

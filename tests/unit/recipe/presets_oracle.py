@@ -20,7 +20,7 @@ PUBLISHED = {
     "granite_3_3_2b": 2533.5, "granite_3_3_8b": 8170.8, "phi3_mini_4k": 3821.1, "phi4": 14659.5, "phi4_mini": 3836.0, "gemma3_270m": 268.1, "gemma3_1b": 999.9,
     "gpt2": 124.4, "gpt2_medium": 354.8, "gpt2_large": 774.0, "gpt2_xl": 1557.6, "gpt_175b": 175e3,
     "pythia_70m": 70.43, "pythia_160m": 162.32, "pythia_410m": 405.33, "pythia_1b": 1011.8, "pythia_1_4b": 1414.6, "pythia_2_8b": 2775.2,
-    "pythia_6_9b": 6857.3, "pythia_12b": 11846.1,
+    "pythia_6_9b": 6857.3, "pythia_12b": 11846.1, "gpt_neox_20b": 20554.6,
     "gpt_1t": 1008e3, "t5_small": 60.5, "t5_base": 222.9, "t5_large": 737.7, "t5_3b": 2851.6, "t5_11b": 11307.3,
     "t5_v1_1_small": 77.0, "t5_v1_1_base": 247.6, "t5_v1_1_large": 783.2, "t5_v1_1_xl": 2849.8, "t5_v1_1_xxl": 11135.3,
     "vit_base": 86.57, "vit_large": 304.3, "deepvit_500m": 500, "deepvit_1b": 1000, "deepvit_2b": 2000, "deepvit_3b": 3000,
@@ -28,7 +28,7 @@ PUBLISHED = {
 DEFAULTS = {"rope_scaling.kind": "default", "rope_scaling.factor": 1.0, "rope_scaling.original_positions": 0, "window": 0, "full_attention_every": 0, "no_rope_every": 0,
             "embedding_multiplier": 1.0, "residual_multiplier": 1.0, "attention_multiplier": 0.0, "logits_scaling": 1.0, "partial_rotary_factor": 1.0, "window_rope_theta": 0.0, "query_pre_attn_scalar": 0, "kv_heads": 3, "max_positions": 2048, "norm_eps": 1e-5, "rope_theta": 10000.0, "tie_embeddings": False, "dropout": 0.0,
             "vocab_size": 50000, "hidden_size": 768, "intermediate_size": 3072, "layers": 12, "heads": 12, "decoder_layers": 0,
-            "head_size": 0, "feed_forward": "relu", "image_size": 224, "patch_size": 16, "channels": 3, "classes": 1000}
+            "head_size": 0, "feed_forward": "relu", "hidden_act": "gelu", "image_size": 224, "patch_size": 16, "channels": 3, "classes": 1000}
 
 
 def fail(text):
