@@ -80,7 +80,7 @@ double in_sequence(const OptimOptions& optim, const ScheduleOptions& schedule, s
 }  // namespace
 
 double learning_rate(const OptimOptions& optim, const ScheduleOptions& schedule, std::int64_t step,
-                     std::int64_t steps, double epoch_steps) {
+                     std::int64_t steps, double epochs) {
   const auto done = static_cast<double>(step - 1);
   const auto whole = static_cast<double>(steps);
   const auto rise = static_cast<double>(schedule.warmup_steps);
@@ -92,8 +92,8 @@ double learning_rate(const OptimOptions& optim, const ScheduleOptions& schedule,
     case ScheduleKind::kLinearWarmup:
       return rising ? warmup(optim, schedule, {done, rise}) : optim.lr;
     case ScheduleKind::kStep: {
-      const auto epochs = static_cast<double>(schedule.step_epochs);
-      return falls(optim.lr, schedule, done / (epochs > 0 ? epochs * epoch_steps : step_size(schedule)));
+      const auto between = static_cast<double>(schedule.step_epochs);
+      return falls(optim.lr, schedule, between > 0 ? epochs / between : done / step_size(schedule));
     }
     case ScheduleKind::kCosine:
       return cosine(optim.lr, schedule.min_lr, {done, whole});

@@ -5,8 +5,9 @@
 
 namespace echelon {
 
-/// Learning rate of optimizer step `step` (1-based) of `steps`; an epoch has `epoch_steps` of them, which
-/// need not be whole. A pure function, so a resumed run needs no state. The kinds equal PyTorch's schedulers:
+/// Learning rate of optimizer step `step` (1-based) of `steps`, before which the data were passed over
+/// `epochs` times, which need not be whole. A pure function, so a resumed run needs no state. The kinds equal
+/// PyTorch's schedulers:
 ///   constant             optim.lr
 ///   linear_warmup        LinearLR(warmup_start_factor -> 1 over warmup_steps), then optim.lr
 ///   step                 StepLR(step_size, gamma), or every step_epochs epochs
@@ -22,6 +23,6 @@ namespace echelon {
 /// As in PyTorch, a decay over n steps reaches min_lr only after its n-th step. Throws Error(kUsage) for
 /// linear_decay outside a sequence, and for a kind that a sequence may not contain.
 [[nodiscard]] double learning_rate(const OptimOptions& optim, const ScheduleOptions& schedule,
-                                   std::int64_t step, std::int64_t steps, double epoch_steps = 1);
+                                   std::int64_t step, std::int64_t steps, double epochs = 0);
 
 }  // namespace echelon

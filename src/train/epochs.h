@@ -10,22 +10,34 @@ namespace echelon {
 /// dropped.
 class Epochs {
  public:
-  /// Samples per epoch and samples per step, both at least 1.
-  Epochs(std::int64_t samples, std::int64_t batch_size) : samples_(samples), batch_size_(batch_size) {}
+  /// After `step` steps the run is at sample `sample`. Before, steps may have had another number of samples.
+  struct Begin {
+    std::int64_t step;
+    std::int64_t sample;
+  };
 
-  /// Steps needed to complete `count` epochs.
+  /// Samples per epoch, and per step from `begin` on, both at least 1.
+  Epochs(std::int64_t samples, std::int64_t batch_size, const Begin& begin = {})
+      : samples_(samples), batch_size_(batch_size), begin_(begin) {}
+
+  /// The step that completes `count` epochs; that of `begin` if they are complete by then.
   [[nodiscard]] std::int64_t steps(std::int64_t count) const;
-  /// Number of epochs completed after `step` steps.
+  /// Number of epochs completed after `step` steps, as all below not before `begin`.
   [[nodiscard]] std::int64_t completed(std::int64_t step) const;
   /// True if step `step` completes an epoch whose 1-based number is a multiple of `every`. False if `every`
   /// is 0.
   [[nodiscard]] bool ends(std::int64_t step, std::int64_t every) const;
-  /// Steps per epoch, not rounded.
-  [[nodiscard]] double length() const;
+  /// The same, not rounded.
+  [[nodiscard]] double passes(std::int64_t step) const;
 
  private:
+  [[nodiscard]] std::int64_t sample_after(std::int64_t step) const {
+    return begin_.sample + (step - begin_.step) * batch_size_;
+  }
+
   std::int64_t samples_;
   std::int64_t batch_size_;
+  Begin begin_;
 };
 
 /// Returns `options` with `epochs`, if set, converted to `steps`. Throws Error(kUsage) for more than 10^12

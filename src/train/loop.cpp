@@ -38,10 +38,11 @@ std::string TrainLoop::Votes::give_up() {
 TrainLoop::TrainLoop(LoopOptions options, const LoopParts& parts)
     : options_(std::move(options)),
       parts_(parts),
-      epochs_(parts.state.data.samples_per_epoch(), options_.train.global_batch_size),
+      epochs_(parts.state.data.samples_per_epoch(), options_.train.global_batch_size,
+              {parts.state.step, parts.state.position.next_sample}),
       votes_(parts_),
       step_(options_, parts_.state, parts_.comm, votes_),
-      reporter_(options_, parts_, epochs_, step_) {
+      reporter_(options_, parts_, step_) {
   if (options_.adapters) adapters_.emplace(parts_.state.model, parts_.comm);
   if (options_.profile.wanted())
     profiler_ = std::make_unique<profile::Profiler>(options_.profile, parts_.comm, *options_.activity,
@@ -226,7 +227,7 @@ RunEnd TrainLoop::run() {
   reporter_.begin_interval();
   while (state.step < steps) {
     const double lr =
-        learning_rate(options_.optim, options_.schedule, state.step + 1, steps, epochs_.length());
+        learning_rate(options_.optim, options_.schedule, state.step + 1, steps, epochs_.passes(state.step));
     const TrainStep::Result result = step(lr);
     const bool last = state.step == steps;
     const double step_s = reporter_.step_s();

@@ -121,7 +121,8 @@ StepMetrics StepReporter::measure(const TrainStep::Result& result, double lr) {
                       .loss = result.loss,
                       .lr = lr,
                       .grad_norm = result.grad_norm,
-                      .epoch = static_cast<double>(state.step) / epochs_.length(),
+                      .epoch = static_cast<double>(state.position.next_sample) /
+                               static_cast<double>(state.data.samples_per_epoch()),
                       .samples = state.position.next_sample,
                       .skipped_steps = state.skipped};
   // One exchange for each line, and none for other steps.

@@ -2,7 +2,6 @@
 #include <optional>
 #include <vector>
 
-#include "train/epochs.h"
 #include "train/eval/validation.h"
 #include "train/interval_clock.h"
 #include "train/loop_parts.h"
@@ -14,9 +13,8 @@ namespace echelon {
 /// line, and memory in every rank's log. All constructor arguments must outlive it.
 class StepReporter {
  public:
-  StepReporter(const LoopOptions& options, const LoopParts& parts, const Epochs& epochs,
-               const TrainStep& step)
-      : options_(options), parts_(parts), epochs_(epochs), step_(step), peak_flops_(options.peak_flops) {}
+  StepReporter(const LoopOptions& options, const LoopParts& parts, const TrainStep& step)
+      : options_(options), parts_(parts), step_(step), peak_flops_(options.peak_flops) {}
 
   /// Starts the interval of the next line.
   void begin_interval() { interval_.begin(reading()); }
@@ -50,7 +48,6 @@ class StepReporter {
 
   const LoopOptions& options_;
   const LoopParts& parts_;
-  const Epochs& epochs_;
   const TrainStep& step_;
   double peak_flops_;  ///< of a rank: as measured at the start, or what a faster step showed since
   IntervalClock interval_;

@@ -64,6 +64,20 @@ class Tests(product.Case):
         self.assertNotIn("jumps", self.train(recipe, "train.steps=44", *product.ALWAYS_CONSTANT, "checkpoint.resume=never", "run.dir=b").err)
         self.assertNotIn("jumps", self.train(recipe, "train.steps=48", *product.ALWAYS_CONSTANT, "run.dir=b").err)
 
+    def test_epochs_count_samples_whatever_the_batch_size(self):
+        self.prepare()
+        keys = {**product.TINY, **product.ON_TOKENS, **product.CONSTANT, "train.epochs": 1, "data.validation.path": "data/valid.tok"}
+        del keys["train.steps"]
+        recipe = self.folder / "recipe.yaml"
+        recipe.write_text(product.yaml_text(keys))
+        self.train(recipe)
+        first = self.metrics()[-1]["samples"]
+        self.train(recipe, "train.epochs=2", "train.global_batch_size=1", "train.validate_every_epochs=1")
+        last = self.metrics()[-1]
+        self.assertEqual(2, last["epoch"])
+        self.assertIn(first - last["samples"] // 2, range(12))
+        self.assertEqual([last["step"]], [line["step"] for line in self.metrics() if line.get("validation_loss")])
+
     def test_sigterm_on_2_ranks(self):
         self.stop_and_resume(signal.SIGTERM, 2)
 

@@ -135,18 +135,19 @@ void CheckpointReview::compare(const checkpoint::Reader& reader, const std::stri
   }
 }
 
-void CheckpointReview::tell_jump_of_rate(std::int64_t step, std::int64_t steps, const Loader& data) const {
+void CheckpointReview::tell_jump_of_rate(const TrainState& state, std::int64_t steps) const {
   constexpr double kNoticed = 0.1;
   const bool known = std::any_of(changes_.begin(), changes_.end(), [](const recipe::Change& change) {
     return change.key == "optim.lr" || change.key.starts_with("schedule.") ||
            change.key.starts_with("train.");
   });
+  const std::int64_t step = state.step;
   if (!known || step < 1) return;
-  const Epochs then(data.samples_per_epoch(), then_->train.global_batch_size);
-  const Epochs now(data.samples_per_epoch(), recipe_.train.global_batch_size);
-  const double before =
-      learning_rate(then_->optim, then_->schedule, step, with_steps(then_->train, then).steps, then.length());
-  const double after = learning_rate(recipe_.optim, recipe_.schedule, step + 1, steps, now.length());
+  const Epochs then(state.data.samples_per_epoch(), then_->train.global_batch_size,
+                    {step, state.position.next_sample});
+  const double before = learning_rate(then_->optim, then_->schedule, step,
+                                      with_steps(then_->train, then).steps, then.passes(step - 1));
+  const double after = learning_rate(recipe_.optim, recipe_.schedule, step + 1, steps, then.passes(step));
   if (std::fabs(after - before) <= kNoticed * before) return;
   log::info(str(std::scientific, std::setprecision(2), "the learning rate jumps from ", before, " at step ",
                 step, " to ", after, "; the schedule is another one than the checkpoint's"));

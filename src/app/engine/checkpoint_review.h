@@ -41,7 +41,7 @@ class CheckpointReview {
   [[nodiscard]] const std::vector<recipe::Change>& changes() const { return changes_; }
   /// Logs by how much changes of the recipe, such as more steps, raise or lower the learning rate where the
   /// run goes on, if it is more than a tenth. `steps`: of the whole run.
-  void tell_jump_of_rate(std::int64_t step, std::int64_t steps, const Loader& data) const;
+  void tell_jump_of_rate(const TrainState& state, std::int64_t steps) const;
   /// kReferenceFile of the checkpoint, for a run of DPO; what is put here is in files().
   [[nodiscard]] std::string& reference() { return reference_; }
   /// The files that every checkpoint of this run contains.

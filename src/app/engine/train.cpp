@@ -56,9 +56,11 @@ void require_same_recipe(Job& job, const Recipe& recipe) {
 
 /// Converts epochs to steps, once the data says how many samples an epoch has. Conflicts with the schedule
 /// can only be checked then.
-TrainOptions in_steps(const Recipe& recipe, const Loader& data) {
+TrainOptions in_steps(const Recipe& recipe, const TrainState& state) {
   Recipe resolved = recipe;
-  resolved.train = with_steps(recipe.train, {data.samples_per_epoch(), recipe.train.global_batch_size});
+  resolved.train = with_steps(recipe.train, {state.data.samples_per_epoch(),
+                                             recipe.train.global_batch_size,
+                                             {state.step, state.position.next_sample}});
   if (recipe.train.epochs == 0) return resolved.train;
   for (const recipe::Conflict& conflict : recipe::conflicts(resolved))
     throw Error(Code::kUsage, conflict.text);
@@ -320,14 +322,14 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   const Restored restored = bring_in(recipe, plan.seed, folder, *comm, state, review, memory.get());
   life.start.done("load");
   note_resumption(*life.ledger, state.step);
+  const TrainOptions train = in_steps(recipe, state);
   settle_reference(inputs.loaders(), state, recipe.train, *comm, stop, review.reference());
   if (stops_after("reading the checkpoint", stop)) return kStopped;
   const auto on_saved = [&life](const Checkpointer::Saved& saved) { note_save(life, saved); };
   Checkpointer checkpointer(recipe.checkpoint, folder, *comm, review.files(), on_saved, restored.known);
-  const TrainOptions train = in_steps(recipe, *inputs.data);
   if (state.step >= train.steps && !restored.memory.empty()) commit_now(checkpointer, state);
   if (is_complete(state, train.steps, life, lead, !review.changes().empty(), memory.get())) return 0;
-  if (lead) review.tell_jump_of_rate(state.step, train.steps, *inputs.data);
+  if (lead) review.tell_jump_of_rate(state, train.steps);
   LoopOptions options = loop_options(recipe, train, plan, compute, inputs.text);
   options.profile = profile::ahead(profiled, state.step, train.steps, lead);
   if (life.forecast) options.on_measured = life.forecast->listen(folder.root());

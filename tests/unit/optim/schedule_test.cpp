@@ -49,7 +49,8 @@ TEST(Schedule, StepFallsByEpochsOfAnyLength) {
   const double epoch = 2.5;  // the first steps that see a third and a fifth epoch's samples are 6 and 11
   for (std::int64_t step = 1; step <= 11; ++step) {
     const double expected = kOptim.lr * (step < 6 ? 1.0 : step < 11 ? 0.5 : 0.25);
-    EXPECT_NEAR(learning_rate(kOptim, schedule, step, 20, epoch), expected, 1e-12) << step;
+    const double epochs = static_cast<double>(step - 1) / epoch;
+    EXPECT_NEAR(learning_rate(kOptim, schedule, step, 20, epochs), expected, 1e-12) << step;
   }
 }
 

@@ -26,6 +26,19 @@ TEST(Epochs, MayBeShorterThanAStep) {
   EXPECT_TRUE(epochs.ends(1, 1));
 }
 
+// 1,000 samples twice: half of the steps were of 10 samples, and later ones are of 20, or the other way
+// round.
+TEST(Epochs, CountSamplesAlsoWhereTheBatchSizeHasChanged) {
+  const Epochs larger(1000, 20, {.step = 100, .sample = 1000});
+  EXPECT_EQ(larger.steps(2), 150);
+  EXPECT_EQ(larger.completed(149), 1);
+  EXPECT_TRUE(larger.ends(150, 1));
+  EXPECT_EQ(larger.passes(125), 1.5);
+  EXPECT_EQ(Epochs(1000, 10, {.step = 50, .sample = 1000}).steps(2), 150);
+  EXPECT_EQ(Epochs(1000, 10, {.step = 70, .sample = 2003}).steps(2), 70) << "complete";
+  EXPECT_EQ(Epochs(1000, 10, {.step = 70, .sample = 1995}).steps(2), 71);
+}
+
 TEST(Epochs, BecomeTheStepsOfARun) {
   TrainOptions options;
   options.steps = 77;
