@@ -24,4 +24,14 @@ JobInfo place_rank(int rank, const std::vector<std::string>& hosts) {
   return info;
 }
 
+std::optional<int> ranks_of_each_node(const std::vector<std::string>& hosts) {
+  std::map<std::string, int> ranks;
+  for (const std::string& host : hosts) ++ranks[host];
+  const int first = ranks.at(hosts.at(0));
+  for (const auto& [host, count] : ranks) {
+    if (count != first) return std::nullopt;
+  }
+  return first;
+}
+
 }  // namespace echelon

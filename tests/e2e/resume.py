@@ -70,7 +70,7 @@ class Tests(product.Case):
         del keys["train.steps"]
         recipe = self.folder / "recipe.yaml"
         recipe.write_text(product.yaml_text(keys))
-        self.train(recipe)
+        self.assertIn("nothing is validated", self.train(recipe).err)
         first = self.metrics()[-1]["samples"]
         self.train(recipe, "train.epochs=2", "train.global_batch_size=1", "train.validate_every_epochs=1")
         last = self.metrics()[-1]

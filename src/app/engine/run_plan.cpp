@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "bootstrap/node_layout.h"
 #include "model/ops/device_kernels.h"
 #include "optim/optimizer.h"
 #include "shapes/llama_family.h"
@@ -33,9 +34,22 @@ std::string attention_of(const Compute& compute, at::ScalarType type, const Mode
                                 {seq_len, model.heads, model.kv_heads, head_size(model)});
 }
 
+/// Ranks of a node, which are a shard group of a hybrid strategy without a mesh: the same number on all
+/// ranks.
+int ranks_per_node(const ShardOptions& shard, const JobInfo& job) {
+  if (const auto each = ranks_of_each_node(job.hosts)) return *each;
+  if (is_hybrid(shard.strategy) && shard.mesh.shard == 0 && shard.mesh.replicate == 0) {
+    throw Error(Code::kUsage,
+                str("shard.strategy is '", word_of(shard.strategy),
+                    "', and the nodes have different numbers of ranks; expected equal ones: start "
+                    "as many on each (--ntasks-per-node), or set shard.mesh.shard"));
+  }
+  return job.local_size;
+}
+
 }  // namespace
 
-RunPlan plan_run(const Recipe& recipe, const Compute& compute, int ranks_per_node,
+RunPlan plan_run(const Recipe& recipe, const Compute& compute, const JobInfo& job,
                  const std::shared_ptr<Activity>& activity) {
   const Precision precision = resolve(recipe.precision);
   require_precision(compute, precision, recipe.precision.overrides);
@@ -43,7 +57,7 @@ RunPlan plan_run(const Recipe& recipe, const Compute& compute, int ranks_per_nod
   return {.seed = static_cast<std::uint64_t>(recipe.run.seed),
           .precision = precision,
           .attention = attention_of(compute, precision.param, recipe.model, recipe.data.seq_len),
-          .engine = engine_options(recipe, ranks_per_node, activity)};
+          .engine = engine_options(recipe, ranks_per_node(recipe.shard, job), activity)};
 }
 
 EngineOptions engine_options(const Recipe& recipe, int ranks_per_node,
@@ -62,6 +76,12 @@ void describe_run(const Job& job, const Compute& compute, const ShardedModel& mo
   log::info(str("echelon ", ECHELON_VERSION, ": run ", recipe.run.name, ", ", info.size,
                 info.size == 1 ? " rank" : " ranks", " on ", info.num_nodes,
                 info.num_nodes == 1 ? " node" : " nodes", " (", info.launcher, "), ", describe(compute)));
+  const ValidationDataOptions& valid = recipe.data.validation;
+  const bool validates = recipe.train.validate_every_steps > 0 || recipe.train.validate_every_epochs > 0;
+  if (!validates && (!valid.path.empty() || !valid.sources.empty() || valid.samples > 0))
+    log::warn(
+        "data.validation names data, but train.validate_every_steps and train.validate_every_epochs are 0: "
+        "nothing is validated");
   const StateBytes bytes_of = state_bytes(recipe.optim);
   std::int64_t of_optimizer = 0;   // bytes on this rank
   std::int64_t with_gradient = 0;  // whole

@@ -15,8 +15,9 @@ struct RunPlan {
 };
 
 /// Resolves the recipe, and sets what the GPU libraries of this process may round. Throws Error if the device
-/// does not support a type of the recipe, or no fused attention supports the model.
-[[nodiscard]] RunPlan plan_run(const Recipe& recipe, const Compute& compute, int ranks_per_node,
+/// does not support a type of the recipe, no fused attention supports the model, or groups that are to be
+/// nodes differ in size.
+[[nodiscard]] RunPlan plan_run(const Recipe& recipe, const Compute& compute, const JobInfo& job,
                                const std::shared_ptr<Activity>& activity);
 
 [[nodiscard]] EngineOptions engine_options(const Recipe& recipe, int ranks_per_node,

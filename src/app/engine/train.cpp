@@ -283,7 +283,7 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   require_same_recipe(job, recipe);
   set_threads(recipe.train.threads_per_rank, job.info());
   const Compute compute = choose_compute(recipe.train, job);
-  const RunPlan plan = plan_run(recipe, compute, job.info().local_size, life.watch.activity);
+  const RunPlan plan = plan_run(recipe, compute, job.info(), life.watch.activity);
   profile::require_cpu_ranks(profiled, compute.accelerator != nullptr);
   if (job.info().rank == 0)
     life.forecast = std::make_unique<ForecastCheck>(recipe.train, job.info(), compute);

@@ -22,6 +22,14 @@ TEST(NodeLayout, GroupsRanksByHostInOrderOfFirstRank) {
   EXPECT_EQ(place_rank(4, hosts).local_size, 1);
 }
 
+TEST(NodeLayout, HasOneNumberOfRanksWhereAllNodesHaveIt) {
+  EXPECT_EQ(ranks_of_each_node({"a", "a", "b", "b"}), 2);
+  EXPECT_EQ(ranks_of_each_node({"a", "b", "a", "b"}), 2);
+  EXPECT_EQ(ranks_of_each_node({"a"}), 1);
+  // Groups of the size of a rank's own node would be {0, 4} for rank 0, and {0, 2, 4, 6} for rank 4.
+  EXPECT_EQ(ranks_of_each_node({"a", "a", "a", "a", "b", "b", "c", "c"}), std::nullopt);
+}
+
 TEST(SingleJob, IsACompleteJobOfOneRank) {
   const auto job = bootstrap(Launch::kSingle, 1.0);
   EXPECT_EQ(job->info().size, 1);
