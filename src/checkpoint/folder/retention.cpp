@@ -247,6 +247,24 @@ void bring_back(const Path& checkpoints) {
   }
 }
 
+void remove_unfinished(const Path& checkpoints, const Owner& owner) {
+  try {
+    owner.require();
+    for (const Lease& lease : leases_in(checkpoints)) {
+      if (lease.kind == LeaseKind::kWriter) (void)try_remove(lease.file);
+    }
+    const std::vector<StepFolder> steps = step_folders(checkpoints);
+    const auto is_whole = [](const StepFolder& step) { return step.state == StepState::kWhole; };
+    if (std::ranges::none_of(steps, is_whole)) return;
+    for (const StepFolder& step : steps) {
+      if (step.state == StepState::kUncommitted && step.held.empty())
+        (void)discard(step.folder, true, &owner);
+    }
+  } catch (const Error& e) {
+    log::warn(str("unfinished saves were not removed: ", e.what()));
+  }
+}
+
 void prune(const Path& checkpoints, const RetentionPolicy& policy, const KnownSteps& known,
            const Owner* owner) {
   if (owner != nullptr) owner->require();

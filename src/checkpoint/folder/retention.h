@@ -70,6 +70,11 @@ struct PruneDecision {
 std::vector<std::filesystem::path> carry_out(std::span<const PruneDecision> plan,
                                              const Owner* owner = nullptr);
 
+/// Removes what saves of earlier starts have left unfinished, if there is a whole commit to fall back on.
+/// They would take room until the next commit. `owner`: of this start, after which no earlier one can commit.
+/// Warns of what could not be removed.
+void remove_unfinished(const std::filesystem::path& checkpoints, const Owner& owner);
+
 /// Gives folders in the trash their names back if they have a lease, or were committed while a prune took
 /// them for unfinished: an interrupted prune left them before it looked again. Throws Error(kCheckpoint).
 void bring_back(const std::filesystem::path& checkpoints);

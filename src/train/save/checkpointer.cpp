@@ -76,7 +76,10 @@ void Checkpointer::prepare(TrainState& state, std::int64_t last_step) {
   polled_s_ = steady_now_s();
   const bool copies = saves_beside_training(options_, state.step, last_step_);
   agree(*comm_, "memory for checkpoints", [&] {
-    if (comm_->rank() == 0) owner_ = std::make_shared<const checkpoint::Owner>(folder_->checkpoints());
+    if (comm_->rank() == 0) {
+      owner_ = std::make_shared<const checkpoint::Owner>(folder_->checkpoints());
+      checkpoint::remove_unfinished(folder_->checkpoints(), *owner_);
+    }
     const std::uint64_t pipe = checkpoint::Staging::kPipeWindows * checkpoint::Staging::kWindowBytes;
     staging_ = std::make_shared<checkpoint::Staging>(copies ? bytes_to_save(state) + pipe : pipe);
   });

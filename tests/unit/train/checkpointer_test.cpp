@@ -94,6 +94,20 @@ TEST(Checkpointer, WhateverOneRankThrowsAtTheStartOfASaveReachesTheOthers) {
   EXPECT_EQ(steps_in(dir.path()), Steps{});
 }
 
+// A disk with room for what is kept and one save more would never take another.
+TEST(Checkpointer, WhatASaveOfAnEarlierStartLeftUnfinishedGoesAtTheStart) {
+  const test::TempDir dir;
+  LocalCommunicator comm;
+  const auto attempt = dir.path() / "checkpoints" / "step-000000009.0a1b2c3d";
+  for (const bool commit : {false, true}) {
+    std::filesystem::create_directories(attempt);
+    SavingRank rank(dir.path(), {.keep_last = 2}, comm);
+    EXPECT_EQ(std::filesystem::exists(attempt), !commit) << "without a commit it is all that there is";
+    if (!commit) rank.save(1, true);
+  }
+  EXPECT_EQ(steps_in(dir.path()), Steps{1});
+}
+
 TEST(Checkpointer, ACommitThatIsNotCertainToLastStaysAndNothingOlderGoes) {
   const test::TempDir dir;
   LocalCommunicator comm;
