@@ -176,10 +176,22 @@ Fault restore(const std::filesystem::path& folder, Communicator& comm, TrainStat
                                             str("checkpoint '", folder.string(), "': trainer state"));
     state.base = checkpoint::base_note_of(*reader);
   });
+  Differences different;
+  std::exception_ptr refusal;
+  if (fault.none()) {
+    fault = fault_of(comm, Reads::kOwnPart, [&] {
+      try {
+        different = differences(rules.inspect, *reader, comm);
+      } catch (const Error& e) {
+        if (e.is_of_system()) throw;
+        refusal = std::current_exception();  // no older checkpoint is taken in its place
+      }
+    });
+  }
   if (!fault.none()) return fault;
   agree(comm, "check checkpoint", [&] {
     in_context("resume", [&] {
-      const Differences different = differences(rules.inspect, *reader, comm);
+      if (refusal) std::rethrow_exception(refusal);
       if (!different.model.empty()) {
         throw Error(Code::kCheckpoint,
                     str("checkpoint '", reader->folder().string(),

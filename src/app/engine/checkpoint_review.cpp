@@ -77,6 +77,7 @@ Differences CheckpointReview::inspect(const checkpoint::Reader& reader) {
     try {
       content = reader.attachment(name);
     } catch (const Error& e) {
+      if (e.is_of_system()) throw;  // it may be whole
       make_good(reader, name, e.what());
       continue;
     }

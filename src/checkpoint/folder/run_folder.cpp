@@ -1,6 +1,7 @@
 #include "checkpoint/folder/run_folder.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/files/fs.h"
@@ -19,6 +20,8 @@ ListedStep look_at_with_manifest(const Path& step_folder) {
   const auto name = parse_step_folder(step_folder.filename().string());
   ListedStep step{.found = {.folder = step_folder, .step = name ? name->step : 0}};
   if (!entry_exists(step_folder / kCommitFile)) return step;
+  std::error_code unknown;
+  step.found.committed_at = std::filesystem::last_write_time(step_folder / kCommitFile, unknown);
   try {
     step.manifest = load_manifest(step_folder);
     step.found.step = step.manifest->step;
@@ -41,8 +44,10 @@ std::vector<ListedStep> list_with_manifests(const Path& checkpoints) {
     if (parse_step_folder(path.filename().string()) && is_real_folder(path))
       all.push_back(look_at_with_manifest(path));
   }
-  std::ranges::sort(all, {},
-                    [](const ListedStep& a) { return std::pair(a.found.step, a.found.folder.filename()); });
+  // A run that fell back from a damaged commit has made another one of the same step since.
+  std::ranges::sort(all, {}, [](const ListedStep& a) {
+    return std::tuple(a.found.step, a.found.committed_at, a.found.folder.filename());
+  });
   return all;
 }
 

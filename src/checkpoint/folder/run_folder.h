@@ -16,10 +16,12 @@ struct Found {
   std::int64_t step = 0;
   bool committed = false;  ///< COMMIT and MANIFEST.json check out
   std::string problem;     ///< why a commit is not valid; also empty if there never was one
+  std::filesystem::file_time_type committed_at{};  ///< of the file COMMIT, by the file system's clock
 };
 /// One step folder, whatever its name; its step is 0 if neither name nor manifest gives it.
 [[nodiscard]] Found look_at(const std::filesystem::path& step_folder);
-/// Step folders, oldest step first. A folder that does not exist gives an empty list.
+/// Step folders, oldest step first, of one step the older commit first. A folder that does not exist gives an
+/// empty list.
 [[nodiscard]] std::vector<Found> list(const std::filesystem::path& checkpoints);
 
 /// What list() finds, with what it parsed for that.

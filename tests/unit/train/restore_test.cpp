@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/files/disk.h"
+#include "checkpoint/folder/run_folder.h"
 #include "comm/local_communicator.h"
 #include "support/faulty_disk.h"
 #include "support/matches.h"
@@ -80,6 +81,40 @@ TEST(Restore, AReadErrorIsNoDamage) {
     const fs::DiskInUse in_use(disk);
     ASSERT_TRUE(run.restore());
     EXPECT_EQ(run.state.step, 4) << times;
+  }
+}
+
+// What a checkpoint's recipe says decides whether it may be resumed.
+TEST(Restore, AReadErrorOfAnAttachmentIsTriedAgainAndIsNoDamage) {
+  OneRun run;
+  run.save(2);
+  run.save(4);
+  int errors = 0;
+  const Inspect inspect = [&errors](const checkpoint::Reader&) {
+    if (errors-- > 0)
+      throw Error::of_system(Code::kCheckpoint, "cannot read recipe.yaml: Input/output error");
+    return Differences{};
+  };
+  const auto restore = [&] {
+    return restore_latest({}, run.folder, run.comm, run.state, inspect).has_value();
+  };
+  errors = 1;
+  EXPECT_TRUE(restore());
+  EXPECT_EQ(run.state.step, 4);
+  errors = 1000;
+  EXPECT_MENTIONS(test::refusal(Code::kPeer, restore), "recipe.yaml: Input/output error");
+}
+
+// A run that fell back from a damaged commit has made another one of the same step.
+TEST(Restore, OfTwoCommitsOfAStepTheNewerOneIsTaken) {
+  for (const int round : {0, 1, 2}) {  // whatever their names
+    OneRun run;
+    const auto older = run.save(4);
+    const auto newer = run.save(4);
+    const auto commit = newer / checkpoint::kCommitFile;
+    std::filesystem::last_write_time(commit,
+                                     std::filesystem::last_write_time(commit) + std::chrono::seconds(9));
+    EXPECT_EQ(checkpoint::list(run.folder.checkpoints()).back().folder, newer) << round;
   }
 }
 
