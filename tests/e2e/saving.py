@@ -1,6 +1,7 @@
 """Saving while training goes on: what is kept, what is left out, what a failing save does, and what a run starts from."""
 import json
 import os
+import shutil
 import subprocess
 
 import product
@@ -161,6 +162,13 @@ class Tests(product.Case):
         self.assertEqual(self.weights("run"), made.read_bytes())
         self.train("recipe.yaml", "checkpoint.consolidate=hdf5", ranks=2)  # finished already: only this is missing
         self.assertTrue((self.folder / "run/consolidated-step-000000020.h5").exists())
+        # Trained again to the same step: what is there is not its weights.
+        shutil.rmtree(self.folder / "run/checkpoints")
+        again = ["recipe.yaml", "checkpoint.consolidate=safetensors", "optim.lr=0.01"]
+        self.assertIn("has other weights; move it away", self.train(*again, ranks=2, code=5).err)
+        shutil.rmtree(made.parent)
+        self.train(*again, ranks=2)
+        self.assertEqual(self.weights("run"), made.read_bytes())
 
 
 if __name__ == "__main__":

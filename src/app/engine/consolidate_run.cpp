@@ -5,6 +5,7 @@
 #include "base/process/program.h"
 #include "base/str.h"
 #include "checkpoint/folder/run_folder.h"
+#include "checkpoint/format/names.h"
 #include "checkpoint/format/trainer_state.h"
 #include "checkpoint/read/reader.h"
 
@@ -25,9 +26,11 @@ Path choose(const Recipe& recipe, const Path& checkpoints) {
   const checkpoint::Reader newest(checkpoints);
   if (!recipe.checkpoint.keep_best) return newest.folder();
   const std::int64_t best = best_step(newest);
+  Path chosen;
   for (const checkpoint::Found& found : checkpoint::list(checkpoints)) {
-    if (found.committed && found.step == best) return found.folder;
+    if (found.committed && found.step == best) chosen = found.folder;  // the last one: see list()
   }
+  if (!chosen.empty()) return chosen;
   log::warn(str(best < 0 ? "no validation has found a best step"
                          : str("the checkpoint of the best validation, step ", best, ", is missing"),
                 "; consolidating the newest, step ", newest.step()));
@@ -55,7 +58,17 @@ void consolidate_run(const Recipe& recipe, const Path& root) {
   const std::string format(word_of(recipe.checkpoint.consolidate));
   const bool hdf5 = recipe.checkpoint.consolidate == Consolidate::kHdf5;
   const Path output = root / str("consolidated-", step, hdf5 ? ".h5" : "");
-  if (std::filesystem::exists(output)) return;
+  if (std::filesystem::exists(output)) {
+    // The clock of one file system: an output is younger than the commit that it is of.
+    std::error_code unknown;
+    const auto made = std::filesystem::last_write_time(output, unknown);
+    const auto committed = std::filesystem::last_write_time(from / checkpoint::kCommitFile, unknown);
+    if (unknown || made >= committed) return;
+    throw Error(
+        Code::kCheckpoint,
+        str("the run is complete and its checkpoint intact, but '", output.string(), "' is older than '",
+            from.string(), "' and has other weights; move it away and run the same command again"));
+  }
   const Path tool = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "echelon-ckpt";
   log::info(str("consolidating ", from.string()));
   std::vector<std::string> command{tool.string(), "consolidate", from.string(),  "--to",
