@@ -66,7 +66,7 @@ class Tests(product.Case):
         self.assertIn("starts again in place on n0,n1", result.err)
 
     def test_a_stop_reaches_ranks_that_slurm_did_not_signal(self):
-        self.command("srun", "trap 'echo stop >>asked; exit 85' TERM; touch running; for _ in {1..400}; do sleep 0.05; done")
+        self.command("srun", "trap 'echo stop >>asked; exit 85' USR2; touch running; for _ in {1..400}; do sleep 0.05; done")
         def stop(process):
             self.wait_for("ranks", (self.folder / "running").exists)
             process.send_signal(signal.SIGTERM)

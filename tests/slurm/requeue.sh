@@ -30,6 +30,7 @@ scancel --signal=TERM --batch "$job"  # to the supervisor alone, as before there
 start_again_now
 wait_for_progress
 expect_equal "restarts after the supervisor's stop" 2 "$(job_field "$job" Restarts)" job.txt
+expect_equal "stops with a checkpoint" 2 "$(grep -c 'stopped after a checkpoint and requeues itself' job.txt)" job.txt
 
 # Preempted: Slurm requeues.
 sbatch --partition=urgent --nodes=4 --output=/dev/null --wrap 'sleep 1' >urgent.txt

@@ -38,6 +38,7 @@ std::vector<std::string> command_for(const ClearRequest& request) {
           "--overlap",
           "--no-kill",
           "--mpi=none",
+          "--export=ALL",
           "--cpu-bind=none",
           str("--nodes=", nodes),
           str("--ntasks=", nodes),

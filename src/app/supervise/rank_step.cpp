@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/steady_time.h"
 #include "base/str.h"
 
 namespace echelon::supervise {
@@ -15,10 +17,12 @@ std::vector<std::string> rank_command(const StepPlace& place, const std::vector<
   // --wait: ranks notice one that died or hangs and end with 7; those that do not are ended a minute after
   // the first. Not at once by --kill-on-bad-exit=1: the first rank that ends with 85 would have Slurm kill
   // the others on their way out, and the step would count as killed.
+  // --export=ALL: with `sbatch --export=...`, SLURM_EXPORT_ENV would keep from the ranks what is in this
+  // process's environment, and so what they are told by it.
   // --cpu-bind=none, --gpu-bind=none: a rank picks its cores and its GPU by its local number; hiding the GPUs
   // of the node's other ranks from it would switch off direct copies between them.
-  std::vector<std::string> command{"srun",      "--mpi=pmix",      "--kill-on-bad-exit=0",
-                                   "--wait=60", "--cpu-bind=none", "--gpu-bind=none"};
+  std::vector<std::string> command{"srun",         "--mpi=pmix",      "--kill-on-bad-exit=0", "--wait=60",
+                                   "--export=ALL", "--cpu-bind=none", "--gpu-bind=none"};
   if (place.tasks_per_node > 0) {
     const auto nodes = static_cast<std::int64_t>(place.nodes.size());
     // --overlap, --no-kill: a step of which a dead node is still part does not hold back or end others.
@@ -49,13 +53,25 @@ std::vector<std::string> environment_with(const std::map<std::string, std::strin
 
 RankStep::RankStep(std::vector<std::string> command, std::vector<std::string> environment)
     : run_(std::async(std::launch::async, [command = std::move(command), environment = std::move(environment),
-                                           stop = stop_.get_token(), ask = asked_.get_token()] {
-        return run_program(command, {.stop = stop,
-                                     .ask = ask,
-                                     .own_group = false,
-                                     .output = ProgramOptions::Output::kInherited,
-                                     .environment = environment});
+                                           stop = stop_.get_token(), this] {
+        const ProgramRun run = run_program(command, {.stop = stop,
+                                                     .on_start = [this](pid_t srun) { srun_ = srun; },
+                                                     .own_group = false,
+                                                     .output = ProgramOptions::Output::kInherited,
+                                                     .environment = environment});
+        srun_ = 0;
+        return run;
       })) {}
+
+// Srun passes SIGUSR2 on. At SIGTERM it would kill the ranks.
+void RankStep::ask_to_stop() {
+  constexpr double kBetween_s = 1;
+  if (asked_s_ >= 0 && steady_now_s() - asked_s_ < kBetween_s) return;
+  const pid_t srun = srun_;
+  if (srun == 0) return;
+  asked_s_ = steady_now_s();
+  ::kill(srun, SIGUSR2);
+}
 
 bool RankStep::wait(double seconds) const {
   return !run_.valid() || run_.wait_for(std::chrono::duration<double>(seconds)) == std::future_status::ready;

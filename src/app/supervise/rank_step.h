@@ -1,4 +1,7 @@
 #pragma once
+#include <sys/types.h>
+
+#include <atomic>
 #include <future>
 #include <map>
 #include <stop_token>
@@ -37,14 +40,16 @@ class RankStep {
   [[nodiscard]] bool wait(double seconds) const;
   /// Waits for the end of srun. The highest exit code of a rank, or srun's own; over 128: a signal.
   [[nodiscard]] int status();
-  /// Passes a request to stop on to the ranks, also when srun is only about to start. Once.
-  void ask_to_stop() { asked_.request_stop(); }
+  /// Passes a request to stop on to the ranks, at most once a second. To be repeated: what comes before the
+  /// ranks have started is lost, or ends srun.
+  void ask_to_stop();
   /// Kills srun, which would wait for a dead node; its own helper process then ends the ranks.
   void abandon() { stop_.request_stop(); }
 
  private:
   std::stop_source stop_;
-  std::stop_source asked_;
+  std::atomic<pid_t> srun_ = 0;  ///< 0: it does not run
+  double asked_s_ = -1;          ///< steady_now_s() of the last request
   std::future<ProgramRun> run_;
 };
 

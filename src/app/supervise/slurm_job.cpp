@@ -86,11 +86,24 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
+/// this_job(), without what a task of an array has handed on: sbatch copies its environment into a job that
+/// is submitted from there.
+std::string own_number(const std::string& id) {
+  if (!variable("SLURM_ARRAY_JOB_ID").empty()) {
+    const std::string listed = output_of({"squeue", "--noheader", "--jobs=" + id, "--format=%i"});
+    if (first_line(listed) == id) {
+      ::unsetenv("SLURM_ARRAY_JOB_ID");
+      ::unsetenv("SLURM_ARRAY_TASK_ID");
+    }
+  }
+  return this_job();
+}
+
 }  // namespace
 
 SlurmJob::SlurmJob()
     : id_(required("SLURM_JOB_ID")),
-      number_(this_job()),
+      number_(own_number(id_)),
       partition_(variable("SLURM_JOB_PARTITION")),
       own_node_(variable("SLURMD_NODENAME")),
       requeues_(number_in("SLURM_RESTART_COUNT").value_or(0)) {

@@ -182,7 +182,7 @@ ProgramRun run_program(const std::vector<std::string>& argv, const ProgramOption
   out.write = fs::Fd();
   err.write = fs::Fd();
   run.found = true;
-  const std::stop_callback ask(options.ask, [child] { ::kill(child, SIGTERM); });
+  if (options.on_start) options.on_start(child);
   read_streams({out.read, run.out, options.most_output, options.on_output},
                {err.read, run.err, options.most_output}, end, options.killed_beyond, run);
   int status = 0;

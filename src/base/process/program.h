@@ -1,4 +1,6 @@
 #pragma once
+#include <sys/types.h>
+
 #include <cstddef>
 #include <functional>
 #include <limits>
@@ -19,9 +21,8 @@ struct ProgramOptions {
 
   /// Seconds, after which the program is killed.
   double deadline_s = std::numeric_limits<double>::infinity();
-  std::stop_token stop{};  ///< a request kills the program, which has `timed_out` then
-  std::stop_token
-      ask{};  ///< a request asks the program to end, by SIGTERM, even if it comes before the start
+  std::stop_token stop{};                 ///< a request kills the program, which has `timed_out` then
+  std::function<void(pid_t)> on_start{};  ///< gets the program's process, in the calling thread
   /// The program gets its own process group: at the deadline the whole group is killed, and the terminal's
   /// Ctrl-C does not reach it. Otherwise Ctrl-C ends it like this process.
   bool own_group = true;

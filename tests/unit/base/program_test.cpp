@@ -60,15 +60,14 @@ TEST(Program, EndsAtItsDeadlineWithAllThatItStarted) {
   EXPECT_TRUE(state().empty() || state() == "Z") << state();
 }
 
-TEST(Program, IsAskedToEndEvenBeforeItStarts) {
-  std::stop_source early;
-  early.request_stop();
-  EXPECT_EQ(shell("sleep 60", {.ask = early.get_token()}).status, 128 + SIGTERM);
-  std::stop_source later;
+TEST(Program, TellsItsProcessOnceItRuns) {
+  pid_t process = 0;
   const ProgramRun run = shell("trap 'echo ends; exit 5' TERM; echo runs; while :; do sleep 0.01; done",
-                               {.ask = later.get_token(), .on_output = [&](std::string_view text) {
-                                  if (text == "runs\n") later.request_stop();
-                                }});
+                               {.on_start = [&](pid_t started) { process = started; },
+                                .on_output =
+                                    [&](std::string_view text) {
+                                      if (text == "runs\n") ::kill(process, SIGTERM);
+                                    }});
   EXPECT_EQ(run.out, "runs\nends\n");
   EXPECT_EQ(run.status, 5);
   EXPECT_FALSE(run.timed_out);

@@ -19,12 +19,12 @@ TEST(RankCommand, IsThatOfThePlainScript) {
 }
 
 TEST(RankCommand, NamesNodesAndTasksWhereTheyAreEqual) {
-  EXPECT_EQ(
-      join(rank_command({.nodes = {"n0", "n2"}, .tasks_per_node = 4, .in_place = true}, {"--x=y"},
-                        {"echelon", "train", "a.yaml"}),
-           " "),
-      "srun --mpi=pmix --kill-on-bad-exit=0 --wait=60 --cpu-bind=none --gpu-bind=none --nodes=2 --ntasks=8 "
-      "--ntasks-per-node=4 --nodelist=n0,n2 --overlap --no-kill --wait=20 --x=y echelon train a.yaml");
+  EXPECT_EQ(join(rank_command({.nodes = {"n0", "n2"}, .tasks_per_node = 4, .in_place = true}, {"--x=y"},
+                              {"echelon", "train", "a.yaml"}),
+                 " "),
+            "srun --mpi=pmix --kill-on-bad-exit=0 --wait=60 --export=ALL --cpu-bind=none --gpu-bind=none "
+            "--nodes=2 --ntasks=8 "
+            "--ntasks-per-node=4 --nodelist=n0,n2 --overlap --no-kill --wait=20 --x=y echelon train a.yaml");
 }
 
 TEST(RankEnvironment, IsThisOneWithChanges) {
@@ -43,6 +43,14 @@ TEST(RankStep, TellsHowItsProgramEnded) {
   RankStep killed({"/bin/sh", "-c", "kill -KILL $$"}, none);
   EXPECT_EQ(killed.status(), 137);
   EXPECT_THROW((void)RankStep({"/no/such/program"}, none).status(), Error);
+}
+
+// As srun does, which kills the ranks at SIGTERM.
+TEST(RankStep, IsAskedToStopBySigusr2UntilItEnds) {
+  RankStep waits(
+      {"/bin/sh", "-c", "trap 'n=x$n; [ $n != xx ] || exit 85' USR2; while :; do sleep 0.01; done"}, {"A=b"});
+  while (!waits.wait(0.05)) waits.ask_to_stop();
+  EXPECT_EQ(waits.status(), 85);
 }
 
 TEST(RankStep, EndsWhenItIsAbandoned) {
