@@ -113,7 +113,7 @@ std::uint64_t share_of(const std::string& path, double weight) {
 }
 
 std::unique_ptr<Loader> open_mixture(const DataOptions& options, std::int64_t vocab_size,
-                                     std::optional<std::uint64_t> shuffle, std::uint64_t seed) {
+                                     std::optional<std::uint64_t> shuffle) {
   std::vector<MixtureLoader::Source> sources;
   std::uint64_t digest = 0;
   std::int32_t end = -1;
@@ -138,7 +138,7 @@ std::unique_ptr<Loader> open_mixture(const DataOptions& options, std::int64_t vo
     }
     end = end < 0 ? own_end : end;
   }
-  return std::make_unique<MixtureLoader>(std::move(sources), seed);
+  return std::make_unique<MixtureLoader>(std::move(sources), shuffle);
 }
 
 }  // namespace
@@ -167,7 +167,7 @@ std::unique_ptr<Loader> make_loader(const DataOptions& options, const ModelInput
     return std::make_unique<SyntheticPairLoader>(
         PairSizes{options.seq_len, options.target_len, vocab_size, options.full_length}, seed);
   const auto shuffle = options.shuffle ? std::optional(seed) : std::nullopt;
-  if (!options.mixture.empty()) return open_mixture(options, vocab_size, shuffle, seed);
+  if (!options.mixture.empty()) return open_mixture(options, vocab_size, shuffle);
   if (options.path.empty()) {
     throw Error(Code::kData, "data.path is empty: name a token file made by `echelon prepare`");
   }

@@ -4,11 +4,15 @@
 #include <numeric>
 #include <utility>
 
+#include "base/error.h"
 #include "base/philox.h"
+#include "base/str.h"
 #include "data/data_identity.h"
 
 namespace echelon {
 namespace {
+
+constexpr std::uint64_t kMostShuffled = 1000;
 
 std::vector<MixtureLoader::Source> reduced(std::vector<MixtureLoader::Source> sources) {
   std::uint64_t factor = 0;
@@ -17,10 +21,20 @@ std::vector<MixtureLoader::Source> reduced(std::vector<MixtureLoader::Source> so
   return sources;
 }
 
-std::vector<std::uint64_t> ends_of(const std::vector<MixtureLoader::Source>& sources) {
-  std::vector<std::uint64_t> ends;
-  for (const auto& source : sources) ends.push_back(source.share + (ends.empty() ? 0 : ends.back()));
-  return ends;
+std::uint64_t sum_of(const std::vector<MixtureLoader::Source>& sources) {
+  std::uint64_t sum = 0;
+  for (const auto& source : sources) sum += source.share;
+  return sum;
+}
+
+/// The part of the first `count` samples of `whole` that a share of them has, rounded down.
+std::uint64_t part_of(std::uint64_t count, std::uint64_t share, std::uint64_t whole) {
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<std::uint64_t>(Wide{count} * share / whole);
+}
+
+std::optional<std::uint64_t> key_of(std::optional<std::uint64_t> seed) {
+  return seed ? std::optional(stream_key(*seed, "data mixture")) : std::nullopt;
 }
 
 template <class T>
@@ -30,11 +44,12 @@ void append(std::vector<T>& to, const std::vector<T>& from) {
 
 }  // namespace
 
-MixtureLoader::MixtureLoader(std::vector<Source> sources, std::uint64_t seed)
+MixtureLoader::MixtureLoader(std::vector<Source> sources, std::optional<std::uint64_t> shuffle_seed)
     : sources_(reduced(std::move(sources))),
-      ends_(ends_of(sources_)),
-      order_(ends_.back(), stream_key(seed, "data mixture")),
-      fingerprint_(data_identity<2>({6, seed})) {
+      round_(sum_of(sources_)),
+      window_(std::min(round_, kMostShuffled)),
+      order_(window_, key_of(shuffle_seed)),
+      fingerprint_(data_identity<3>({9, shuffle_seed ? 1U : 0U, shuffle_seed.value_or(0)})) {
   for (const Source& source : sources_) {
     fingerprint_ = data_identity<3>({fingerprint_, source.loader->fingerprint(), source.share});
   }
@@ -47,13 +62,20 @@ std::int64_t MixtureLoader::samples_per_epoch() const {
 }
 
 MixtureLoader::Draw MixtureLoader::draw(std::uint64_t number) const {
-  const std::uint64_t round = number / ends_.back();
-  // Each round of n_1 + n_2 + ... samples is a permutation of its places; the first n_1 places belong to
-  // source 1, and so on. So shares are exact in every round, without any stored state.
-  const std::uint64_t place = order_.at(round, number % ends_.back());
-  const auto source = static_cast<std::size_t>(std::ranges::upper_bound(ends_, place) - ends_.begin());
-  const std::uint64_t share = sources_[source].share;
-  return {source, static_cast<std::int64_t>(round * share + (place - (ends_[source] - share)))};
+  const std::uint64_t place = number - number % window_ + order_.at(number);
+  const std::uint64_t round = place / round_;
+  // The place among the samples of this source and those behind it. Of the first n of these the source has
+  // its part, rounded down; it has the next one, too, if the part then grows.
+  std::uint64_t rest = place % round_;
+  std::uint64_t whole = round_;
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    const std::uint64_t share = sources_[i].share;
+    const std::uint64_t drawn = part_of(rest, share, whole);
+    if (part_of(rest + 1, share, whole) > drawn) return {i, static_cast<std::int64_t>(round * share + drawn)};
+    rest -= drawn;
+    whole -= share;
+  }
+  throw Error::internal(str("sample ", number, " of a mixture is of no source"));
 }
 
 SampleBatch MixtureLoader::read(std::int64_t first, std::int64_t count) const {

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "data/loader.h"
@@ -11,9 +12,10 @@ namespace echelon {
 /// Samples of several loaders in fixed shares (data.mixture).
 ///
 /// Weights become whole numbers n_i without a common factor. Of every n_1 + n_2 + ... samples in a row, n_i
-/// come from source i, in an order shuffled anew each time; the k-th sample drawn from a source is that
-/// source's sample k, so each source runs through epochs of its own and repeats none of its samples within
-/// one. All this is computed from the global sample number.
+/// come from source i, spread evenly over them. The k-th sample drawn from a source is that source's sample
+/// k, so each source runs through epochs of its own and repeats none of its samples within one. Shuffled, the
+/// samples of a round, or of 1,000 if it is longer, then change places among themselves. All this is computed
+/// from the global sample number.
 class MixtureLoader final : public Loader {
  public:
   struct Source {
@@ -21,8 +23,8 @@ class MixtureLoader final : public Loader {
     std::uint64_t share = 1;  ///< in millionths or any other unit, above 0
   };
 
-  /// `sources` is not empty; its loaders give samples of one kind.
-  MixtureLoader(std::vector<Source> sources, std::uint64_t seed);
+  /// `sources` is not empty; its loaders give samples of one kind. Without a seed nothing is shuffled.
+  MixtureLoader(std::vector<Source> sources, std::optional<std::uint64_t> shuffle_seed);
 
   /// Returns the number of samples of all sources together.
   [[nodiscard]] std::int64_t samples_per_epoch() const override;
@@ -38,9 +40,9 @@ class MixtureLoader final : public Loader {
   [[nodiscard]] Draw draw(std::uint64_t number) const;
 
   std::vector<Source> sources_;
-  /// Ends of the sources' places in a round; the last one is the length of the round.
-  std::vector<std::uint64_t> ends_;
-  SampleOrder order_;
+  std::uint64_t round_;   ///< its length
+  std::uint64_t window_;  ///< samples that change places among themselves
+  EpochOrder order_;      ///< within a window
   std::uint32_t fingerprint_;
 };
 

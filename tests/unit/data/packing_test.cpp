@@ -195,6 +195,41 @@ TEST_F(Mixture, GivesEachSourceItsExactShare) {
   }
 }
 
+// Shares that are exact only after 1,000,000 samples.
+TEST_F(Mixture, OfFineWeightsRepeatsNoSampleOfAnEpochEither) {
+  constexpr std::array<double, 3> kFine{0.333333, 0.123457, 0.54321};
+  for (std::size_t source = 0; source < 3; ++source) options_.mixture[source].second = kFine[source];
+  for (const bool shuffle : {true, false}) {
+    options_.shuffle = shuffle;
+    const auto loader = make_loader(options_, 300, 5);
+    std::map<std::pair<std::int64_t, std::int64_t>, int> times;
+    std::array<int, 3> drawn{};
+    for (int samples = 1000; samples <= 5000; samples += 1000) {
+      const auto batch = loader->read(samples - 1000, 1000);
+      for (std::size_t i = 0; i < batch.ids.size(); ++i) {
+        ++times[{batch.ids[i], batch.targets[i]}];
+        ++drawn[static_cast<std::size_t>(batch.ids[i])];
+      }
+      for (std::size_t source = 0; source < 3; ++source)
+        EXPECT_NEAR(drawn[source], kFine[source] * samples, 2);
+      for (const auto& [sample, count] : times) {
+        const auto source = static_cast<std::size_t>(sample.first);
+        EXPECT_NEAR(count, drawn[source] / kSizes[source], 1) << source << " after " << samples;
+      }
+    }
+  }
+}
+
+TEST_F(Mixture, InOrderDrawsFilesInOrder) {
+  options_.shuffle = false;
+  const auto batch = make_loader(options_, 300, 5)->read(0, 100);
+  std::array<std::int64_t, 3> next{};
+  for (std::size_t i = 0; i < batch.ids.size(); ++i) {
+    const auto source = static_cast<std::size_t>(batch.ids[i]);
+    EXPECT_EQ(batch.targets[i], next[source]++ % kSizes[source]);
+  }
+}
+
 TEST_F(Mixture, RunsThroughEachSourceInEpochsOfItsOwn) {
   const auto batch = make_loader(options_, 300, 5)->read(0, 1000);
   std::array<Ids, 3> drawn;
