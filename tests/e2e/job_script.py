@@ -85,6 +85,15 @@ class Tests(product.Case):
         self.assertTrue((self.folder / "requeued").exists(), str(result))
         self.assertIn("gets no answer from Slurm's controller and asks again", result.err)
 
+    def test_a_job_that_a_task_of_an_array_submitted_is_not_that_task(self):
+        self.command("srun", "exit 85")
+        self.command("squeue", "case $* in *%i*) echo 17 ;; *%T*) echo RUNNING ;; *) echo n0,n1 ;; esac")
+        # Slurm ends a job that it requeues.
+        self.command("scontrol", '[[ $1 != show || $2 != hostnames ]] || tr , "\\n" <<<"$3"\n'
+                                 "if [[ $1 == requeue ]]; then echo $2 >requeued; kill -KILL $PPID; fi")
+        result = self.job(SLURM_ARRAY_JOB_ID="9", SLURM_ARRAY_TASK_ID="3")
+        self.assertEqual("17\n", (self.folder / "requeued").read_text(), str(result))
+
     def test_nodes_of_exclude_stay_excluded_and_suspects_for_a_day(self):
         self.command("srun", "exit 85")
         self.command("squeue", "echo RUNNING")
