@@ -5,7 +5,6 @@
 #include "base/process/program.h"
 #include "base/str.h"
 #include "checkpoint/folder/run_folder.h"
-#include "checkpoint/format/names.h"
 #include "checkpoint/format/trainer_state.h"
 #include "checkpoint/read/reader.h"
 
@@ -62,8 +61,7 @@ void consolidate_run(const Recipe& recipe, const Path& root) {
     // The clock of one file system: an output is younger than the commit that it is of.
     std::error_code unknown;
     const auto made = std::filesystem::last_write_time(output, unknown);
-    const auto committed = std::filesystem::last_write_time(from / checkpoint::kCommitFile, unknown);
-    if (unknown || made >= committed) return;
+    if (unknown || made >= checkpoint::look_at(from).committed_at) return;
     throw Error(
         Code::kCheckpoint,
         str("the run is complete and its checkpoint intact, but '", output.string(), "' is older than '",

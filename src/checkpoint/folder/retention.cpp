@@ -66,6 +66,13 @@ bool try_remove(const Path& path) {
   }
 }
 
+/// Removes the leases of processes that have ended, and of all writers: who calls this is the only one.
+void drop_leases(const Path& checkpoints) {
+  for (const Lease& lease : leases_in(checkpoints)) {
+    if (lease.stale || lease.kind == LeaseKind::kWriter) (void)try_remove(lease.file);
+  }
+}
+
 bool is_trash(const Path& path) {
   return path.filename().string().starts_with(kTrashPrefix) && is_real_folder(path);
 }
@@ -250,9 +257,7 @@ void bring_back(const Path& checkpoints) {
 void remove_unfinished(const Path& checkpoints, const Owner& owner) {
   try {
     owner.require();
-    for (const Lease& lease : leases_in(checkpoints)) {
-      if (lease.kind == LeaseKind::kWriter) (void)try_remove(lease.file);
-    }
+    drop_leases(checkpoints);
     const std::vector<StepFolder> steps = step_folders(checkpoints);
     const auto is_whole = [](const StepFolder& step) { return step.state == StepState::kWhole; };
     if (std::ranges::none_of(steps, is_whole)) return;
@@ -272,9 +277,7 @@ void prune(const Path& checkpoints, const RetentionPolicy& policy, const KnownSt
   for (const Path& path : entries_of(checkpoints)) {
     if (is_trash(path)) (void)try_remove(path);
   }
-  for (const Lease& lease : leases_in(checkpoints)) {
-    if (lease.stale || lease.kind == LeaseKind::kWriter) (void)try_remove(lease.file);
-  }
+  drop_leases(checkpoints);
   (void)carry_out(plan_prune(step_folders(checkpoints, known), policy), owner);
 }
 

@@ -12,6 +12,7 @@
 namespace echelon {
 namespace {
 
+/// Shares are those of the weights, to a sample or two of each source, at every multiple of so many samples.
 constexpr std::uint64_t kMostShuffled = 1000;
 
 std::vector<MixtureLoader::Source> reduced(std::vector<MixtureLoader::Source> sources) {

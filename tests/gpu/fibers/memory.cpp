@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t kGap = 4096;  ///< in front of and behind every piece of memory: nobody's
 constexpr std::size_t kBorder = 256;
-constexpr std::size_t kFar = std::size_t{1}
-                             << 34;  ///< the same around a reserved one: where a wrong index leads
+/// The same around reserved memory, where a wrong index leads.
+constexpr std::size_t kFar = std::size_t{1} << 34;
 
 bool same_thread(const Moment& a, const Moment& b) {
   return a.block == b.block && a.thread == b.thread;
