@@ -134,8 +134,12 @@ StepMetrics StepReporter::measure(const TrainStep::Result& result, double lr) {
     metrics.tokens_per_s = means.tokens / metrics.step_time_s;
   }
   if (state.loss_scale.used()) metrics.loss_scale = state.loss_scale.factor();
-  const double flops = metrics.samples_per_s *
-                       flops_per_sample(state.model, {size.tokens, size.target_tokens}) / parts_.comm.size();
+  double flops = metrics.samples_per_s * flops_per_sample(state.model, {size.tokens, size.target_tokens}) /
+                 parts_.comm.size();
+  if (size.tokens > 0) {  // the largest sample's; most chats, pairs and documents are shorter
+    const auto samples = static_cast<double>(options_.train.global_batch_size);
+    flops *= means.tokens / (samples * static_cast<double>(size.tokens + size.target_tokens));
+  }
   metrics.model_tflops_per_s = flops / 1e12;
   if (peak_flops_ > 0) {
     peak_flops_ = std::max(peak_flops_, flops);
