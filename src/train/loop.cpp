@@ -147,13 +147,15 @@ void TrainLoop::record_best(const ValidationResult& result) {
                                  [&](const TaskResult& one) { return one.name == found.task; });
   if (found.task.empty() ? !result.loss : task == result.tasks.end()) return;
   found.value = found.task.empty() ? *result.loss : task->score();
+  found.data = found.task.empty() ? validation_fingerprint(parts_.validation, options_.data, options_.train)
+                                  : parts_.evaluation->best_fingerprint();
   if (!std::isfinite(found.value)) {
     if (parts_.comm.rank() == 0)
       log::warn(str("the validation loss of step ", parts_.state.step,
                     " is not finite and does not count as the best"));
     return;
   }
-  if (parts_.state.best && !found.beats(*parts_.state.best)) return;
+  if (parts_.state.best && !beats(found, *parts_.state.best)) return;
   parts_.state.best = found;
   if (parts_.comm.rank() != 0) return;
   nlohmann::json best{{"step", found.step}};

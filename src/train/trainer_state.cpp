@@ -14,7 +14,7 @@ std::string trainer_state_json(const TrainState& state, int ranks) {
                                  .tokens = state.tokens};
   if (state.loss_scale.used())
     saved.loss_scale = {state.loss_scale.factor(), state.loss_scale.finite_in_a_row()};
-  if (state.best) saved.best = {state.best->step, state.best->value, state.best->task};
+  saved.best = state.best;
   return checkpoint::trainer_state_text(saved);
 }
 
@@ -34,8 +34,7 @@ void apply_trainer_state(const checkpoint::TrainerState& saved, TrainState& stat
   state.skipped = saved.skipped_steps;
   state.tokens = saved.tokens;
   if (saved.loss_scale) state.loss_scale.restore(saved.loss_scale->factor, saved.loss_scale->finite_in_a_row);
-  state.best.reset();
-  if (saved.best) state.best = TrainState::Best{saved.best->step, saved.best->value, saved.best->task};
+  state.best = saved.best;
 }
 
 }  // namespace echelon

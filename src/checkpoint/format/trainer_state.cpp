@@ -45,6 +45,8 @@ std::optional<TrainerState::Best> parse_best(const Json& json, const std::string
     found.task = task->get<std::string>();
   }
   found.value = finite(best, found.task.empty() ? "validation_loss" : "score", what);
+  if (best.contains("data_fingerprint"))
+    found.data = static_cast<std::uint32_t>(number(best, "data_fingerprint", kMaxFingerprint, what));
   return found;
 }
 
@@ -81,10 +83,11 @@ std::string trainer_state_text(const TrainerState& state) {
     json["loss_scale"] = {{"factor", state.loss_scale->factor},
                           {"finite_in_a_row", state.loss_scale->finite_in_a_row}};
   }
-  if (state.best && state.best->task.empty())
-    json["best"] = {{"step", state.best->step}, {"validation_loss", state.best->value}};
-  if (state.best && !state.best->task.empty()) {
-    json["best"] = {{"step", state.best->step}, {"task", state.best->task}, {"score", state.best->value}};
+  if (state.best) {
+    Json& best = json["best"] = {{"step", state.best->step}};
+    if (!state.best->task.empty()) best["task"] = state.best->task;
+    best[state.best->task.empty() ? "validation_loss" : "score"] = state.best->value;
+    if (state.best->data) best["data_fingerprint"] = *state.best->data;
   }
   std::string text = json.dump();
   (void)parse_trainer_state(text, state.step, "trainer state");  // never commit what a reader would refuse

@@ -23,8 +23,9 @@ struct TrainerState {
 
   struct Best {
     std::int64_t step = 0;
-    double value = 0;  ///< validation loss, or score of `task`; finite
-    std::string task;  ///< empty: it goes by the validation loss
+    double value = 0;                   ///< validation loss, or score of `task`; finite
+    std::string task;                   ///< empty: it goes by the validation loss
+    std::optional<std::uint32_t> data;  ///< fingerprint of what it was measured on; nothing: not noted
   };
   std::optional<Best> best;  ///< nothing: none was validated
 };

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/foreign_json.h"
 #include "base/foreign_text.h"
@@ -114,6 +115,23 @@ std::vector<Task> read_tasks(const EvaluationOptions& options) {
     tasks.push_back(std::move(task));
   }
   return tasks;
+}
+
+std::uint32_t task_fingerprint(const Task& task) {
+  std::uint32_t crc = 0;
+  const auto add = [&crc](const std::string& text) {
+    crc = crc32c(text, crc32c(str(text.size(), ':'), crc));
+  };
+  for (const TaskItem& item : task.items) {
+    add(item.context);
+    for (const std::string& choice : item.choices) add(choice);
+    add(str(item.answer));
+    for (const std::string& answer : item.answers) add(answer);
+  }
+  for (const std::string& end : task.answer.until) add(end);
+  add(task.answer.after);
+  add(str(task.answer.max_new_tokens));
+  return crc;
 }
 
 }  // namespace echelon::data

@@ -52,5 +52,8 @@ struct Task {
 /// lines are of one kind. Throws Error(kData), which names the line.
 [[nodiscard]] std::vector<Task> read_tasks(const EvaluationOptions& options);
 
+/// Identifies the questions and what counts as a right answer.
+[[nodiscard]] std::uint32_t task_fingerprint(const Task& task);
+
 }  // namespace data
 }  // namespace echelon

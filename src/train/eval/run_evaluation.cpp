@@ -1,5 +1,7 @@
 #include "train/eval/run_evaluation.h"
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "base/steady_time.h"
 #include "comm/exchange.h"
@@ -35,6 +37,12 @@ std::optional<std::vector<TaskResult>> RunEvaluation::run(ShardedModel& model, C
   }
   share_.took(steady_now_s() - began_s);
   return results;
+}
+
+std::uint32_t RunEvaluation::best_fingerprint() const {
+  const auto best = std::find_if(tasks_.begin(), tasks_.end(),
+                                 [this](const auto& one) { return one.task.name == options_.best; });
+  return data::task_fingerprint(best->task);
 }
 
 }  // namespace echelon

@@ -48,6 +48,8 @@ class RunEvaluation {
 
   /// The task by whose score the best step is chosen; empty: none.
   [[nodiscard]] const std::string& best() const { return options_.best; }
+  /// Identifies what that task asks; only if there is one.
+  [[nodiscard]] std::uint32_t best_fingerprint() const;
 
  private:
   EvaluationOptions options_;

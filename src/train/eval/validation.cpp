@@ -6,6 +6,7 @@
 
 #include "comm/reduce_fields.h"
 #include "data/batch_stream.h"
+#include "data/data_identity.h"
 #include "train/batch_tensors.h"
 
 namespace echelon {
@@ -19,16 +20,21 @@ struct ValidationSums {
   [[nodiscard]] double mean(double ValidationSums::*sum) const { return this->*sum / std::max(1.0, targets); }
 };
 
+/// The samples of a source that count: [0, end).
+std::int64_t end_of(const Loader& samples, const DataOptions& options, const TrainOptions& train) {
+  const std::int64_t all = samples.samples_per_epoch();
+  if (options.validation.batches == 0) return all;
+  return std::min(all, options.validation.batches * train.global_batch_size);
+}
+
 /// The sums of one source over all ranks. `classes`: does the model tell what is correct?
 std::optional<ValidationSums> pass_over(const Loader& samples, ShardedModel& model,
                                         const DataOptions& options, const TrainOptions& train,
                                         Communicator& comm, AgreedStop& stop, bool& classes) {
-  const std::int64_t all = samples.samples_per_epoch();
   const std::int64_t per_pass = train.micro_batch_size * comm.size();
   // Every rank takes part in every pass, because each pass gathers units. Samples beyond the end wrap around
   // to the beginning, and are ignored.
-  std::int64_t end = options.validation.batches * train.global_batch_size;
-  if (options.validation.batches == 0 || end > all) end = all;
+  const std::int64_t end = end_of(samples, options, train);
   BatchStream stream(samples, {comm.rank() * train.micro_batch_size, train.micro_batch_size, per_pass},
                      options.workers, options.prefetch_batches);
   ValidationSums sums;
@@ -68,6 +74,16 @@ std::optional<ValidationResult> validate(ShardedModel& model, std::span<const Va
   result.loss = all.mean(&ValidationSums::loss);
   if (classes) result.accuracy = all.mean(&ValidationSums::correct);
   return result;
+}
+
+std::uint32_t validation_fingerprint(std::span<const ValidationSource> sources, const DataOptions& options,
+                                     const TrainOptions& train) {
+  std::uint64_t all = 0;
+  for (const ValidationSource& source : sources) {
+    all = data_identity<3>({all, source.loader->fingerprint(),
+                            static_cast<std::uint64_t>(end_of(*source.loader, options, train))});
+  }
+  return static_cast<std::uint32_t>(all);
 }
 
 }  // namespace echelon

@@ -33,4 +33,8 @@ struct ValidationResult {
                                                        const DataOptions& options, const TrainOptions& train,
                                                        Communicator& comm, AgreedStop& stop);
 
+/// Identifies the samples that validate() measures on.
+[[nodiscard]] std::uint32_t validation_fingerprint(std::span<const ValidationSource> sources,
+                                                   const DataOptions& options, const TrainOptions& train);
+
 }  // namespace echelon

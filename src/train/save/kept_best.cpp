@@ -2,6 +2,11 @@
 
 namespace echelon {
 
+bool beats(const BestValidation& found, const BestValidation& other) {
+  if (found.task != other.task || (other.data && found.data != other.data)) return true;
+  return found.task.empty() ? found.value < other.value : found.value > other.value;
+}
+
 std::optional<BestValidation> KeptBest::ended(const std::optional<BestValidation>& saved,
                                               SaveOutcome::State outcome,
                                               const std::optional<BestValidation>& best) {

@@ -1,25 +1,19 @@
 #pragma once
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
+#include "checkpoint/format/trainer_state.h"
 #include "train/save/next_action.h"
 
 namespace echelon {
 
 /// The step with the lowest validation loss, or with the highest score of a task.
-struct BestValidation {
-  std::int64_t step = 0;
-  double value = 0;  ///< loss or score
-  std::string task;  ///< empty: `value` is a validation loss
+using BestValidation = checkpoint::TrainerState::Best;
 
-  /// Returns whether this is better than `other`. What another measure has found does not count.
-  [[nodiscard]] bool beats(const BestValidation& other) const {
-    if (task != other.task) return true;
-    return task.empty() ? value < other.value : value > other.value;
-  }
-};
+/// Returns whether `found` is better than `other`. What was measured by another task or on other data does
+/// not count.
+[[nodiscard]] bool beats(const BestValidation& found, const BestValidation& other);
 
 /// With checkpoint.keep_best: tracks which best validation has a durable checkpoint. The save of the current
 /// best may still be in flight or fail. If it fails, the best with a durable checkpoint becomes the best

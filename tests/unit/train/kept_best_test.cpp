@@ -19,13 +19,15 @@ const Best kAt20 = BestValidation{20, 2.0};
 const Best kAt30 = BestValidation{30, 1.0};
 
 TEST(BestValidation, IsTheLowestLossOrTheHighestScoreOfOneTask) {
-  EXPECT_TRUE((BestValidation{1, 1.0}.beats({2, 2.0})));
-  EXPECT_FALSE((BestValidation{1, 2.0}.beats({2, 2.0})));
-  EXPECT_TRUE((BestValidation{1, 0.5, "piqa"}.beats({2, 0.4, "piqa"})));
-  EXPECT_FALSE((BestValidation{1, 0.4, "piqa"}.beats({2, 0.4, "piqa"})));
-  EXPECT_TRUE((BestValidation{1, 0.1, "piqa"}.beats({2, 0.4, "arc"})))
-      << "what another task has found is void";
-  EXPECT_TRUE((BestValidation{1, 9.0}.beats({2, 0.4, "arc"})));
+  EXPECT_TRUE((beats({1, 1.0}, {2, 2.0})));
+  EXPECT_FALSE((beats({1, 2.0}, {2, 2.0})));
+  EXPECT_TRUE((beats({1, 0.5, "piqa"}, {2, 0.4, "piqa"})));
+  EXPECT_FALSE((beats({1, 0.4, "piqa"}, {2, 0.4, "piqa"})));
+  EXPECT_TRUE((beats({1, 0.1, "piqa"}, {2, 0.4, "arc"}))) << "what another task has found is void";
+  EXPECT_TRUE((beats({1, 9.0}, {2, 0.4, "arc"})));
+  EXPECT_TRUE((beats({1, 9.0, "", 5}, {2, 2.0, "", 4}))) << "so is what was measured on other data";
+  EXPECT_FALSE((beats({1, 9.0, "", 5}, {2, 2.0, "", 5})));
+  EXPECT_FALSE((beats({1, 9.0, "", 5}, {2, 2.0}))) << "an earlier version did not note the data";
 }
 
 TEST(KeptBest, OnlyTheStepOfTheBestValidationIsOne) {

@@ -28,7 +28,7 @@ class PaddedSamples final : public Loader {
   explicit PaddedSamples(bool padded) : padded_(padded) {}
   std::int64_t samples_per_epoch() const override { return 4; }
   std::uint32_t fingerprint() const override { return 1; }
-  SampleSize sample_size() const override { return {kColumns - 1, 0, kColumns - 1}; }
+  SampleSize sample_size() const override { return {longest, 0, kColumns - 1}; }
   SampleBatch read(std::int64_t first, std::int64_t count) const override {
     SampleBatch batch{.samples = count, .first_sample = first};
     batch.lengths.assign(static_cast<std::size_t>(count), kColumns - 1);
@@ -41,6 +41,8 @@ class PaddedSamples final : public Loader {
     }
     return batch;
   }
+
+  std::int64_t longest = kColumns - 1;  ///< of the samples that there could be
 
  private:
   bool padded_;
@@ -63,7 +65,8 @@ struct OneRun {
     model = std::make_unique<ShardedModel>(build_model(test::small_options(), at::kFloat, at::kCPU), comm,
                                            engine, 3, at::kCPU);
     optim = make_optimizer(options.optim, *model);
-    state = std::make_unique<TrainState>(TrainState{.model = *model, .optim = *optim, .data = data});
+    state = std::make_unique<TrainState>(
+        TrainState{.model = *model, .optim = *optim, .data = data, .best = best});
     state->loss_scale = LossScale(engine.precision, model->needs_loss_scale());
     const RunFolder folder(temporary.path(), false);
     Checkpointer checkpointer({}, folder, comm, {});
@@ -96,6 +99,7 @@ struct OneRun {
   LocalCommunicator comm;
   PaddedSamples data;
   RunEvaluation* evaluation = nullptr;
+  std::optional<BestValidation> best;  ///< of before the run
   LoopOptions options;
   EngineOptions engine;
   std::unique_ptr<ShardedModel> model;
@@ -219,6 +223,20 @@ TEST(TrainLoop, AStepThatIsFasterThanThePeakIsTheBetterMeasurementOfIt) {
   EXPECT_EQ(highest, 1);
 }
 
+TEST(TrainLoop, RoomThatNoTokenFillsIsNoWorkOfTheModel) {
+  const auto work_of_a_sample = [](std::int64_t longest) {
+    OneRun run;
+    run.data.longest = longest;
+    run.options.metrics.every_steps = 1;
+    (void)run.train();
+    std::ifstream file(run.temporary.path() / "metrics.jsonl");
+    const auto line = nlohmann::json::parse(file);
+    return line["model_tflops_per_s"].get<double>() / line["samples_per_s"].get<double>();
+  };
+  const double full = work_of_a_sample(kColumns - 1);
+  EXPECT_NEAR(work_of_a_sample(4 * (kColumns - 1)) / full, 1, 0.5) << "all but attention";
+}
+
 /// A token of the small model for each byte.
 class Bytes final : public Tokenizer {
  public:
@@ -253,6 +271,21 @@ TEST(TrainLoop, AValidationIsKeptWhenTheEvaluationBehindItIsStopped) {
   std::getline(lines, line);
   EXPECT_EQ(nlohmann::json::parse(line)["validation_loss"], run.state->best->value);
   EXPECT_FALSE(nlohmann::json::parse(line).contains("eval/t/acc"));
+}
+
+TEST(TrainLoop, ALossOnOtherValidationDataIsNoBest) {
+  OneRun run;
+  run.options.train.validate_every_steps = 1;
+  run.best = {.step = 0, .value = -1, .data = 1};
+  (void)run.train();
+  EXPECT_EQ(run.state->best->step, 1);
+  run.best->data = run.state->best->data;
+  (void)run.train();
+  EXPECT_EQ(run.state->best->step, 0) << "nothing is below a loss of -1 on the same data";
+  run.options.data.validation.batches = 1;
+  run.options.train.global_batch_size = 2;
+  (void)run.train();
+  EXPECT_EQ(run.state->best->step, 1) << "a part of the data is another measure";
 }
 
 TEST(TrainLoop, ABestValidationThatCannotBeNotedEndsNothing) {

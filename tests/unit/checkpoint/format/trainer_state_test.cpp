@@ -62,10 +62,11 @@ TEST(TrainerState, ComesBackAsItWas) {
 
 TEST(TrainerState, ABestStepBelongsToALossOrToATask) {
   TrainerState state{.step = 4};
-  state.best = {3, 0.5, "piqa"};
+  state.best = {3, 0.5, "piqa", 17};
   const TrainerState again = parse_trainer_state(trainer_state_text(state), 4, "there");
   EXPECT_EQ(again.best->task, "piqa");
   EXPECT_EQ(again.best->value, 0.5);
+  EXPECT_EQ(again.best->data, 17U);
 }
 
 TEST(TrainerState, IsRefusedByNameWhereARunCannotGoOnFromIt) {
