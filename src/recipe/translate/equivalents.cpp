@@ -119,6 +119,8 @@ constexpr Equivalent kAutoModel[]{
     {"optimizer.betas", Take::kCopy, "optim.betas", ""},
     {"optimizer.eps", Take::kCopy, "optim.eps", ""},
     {"optimizer.weight_decay", Take::kCopy, "optim.weight_decay", ""},
+    {"optimizer.momentum", Take::kCopy, "optim.momentum", ""},
+    {"optimizer.nesterov", Take::kCopy, "optim.nesterov", ""},
     {"lr_scheduler.lr_decay_style", Take::kInput, "schedule.kind", ""},
     {"lr_scheduler.lr_warmup_steps", Take::kInput, "schedule.warmup_steps", ""},
     {"lr_scheduler.min_lr", Take::kCopy, "schedule.min_lr", ""},

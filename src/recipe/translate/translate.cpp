@@ -88,6 +88,7 @@ class Translator {
     make_schedule();
     leave_out_validation();
     make_adapter();
+    make_exemptions();
     make_products();
     leave_out_unused();
     Translation translation{{}, std::move(remarks_)};
@@ -238,9 +239,10 @@ class Translator {
     const Setting* kind = input("optim.kind");
     if (kind == nullptr) return;
     std::string name = in_lower_case(last_part(kind->text, '.'));
-    double value = 0;
-    const bool decays = !read_number(made("optim.weight_decay"), value).empty() || value != 0;
-    if (name == "adam" && !decays) name = "adamw";  // the same without decay
+    if (trainer_ == Trainer::kAutoModel && made_["optim.weight_decay"].comment == "its default there" &&
+        name.find("adamw") == name.npos)  // the default of torch's class
+      made_["optim.weight_decay"].value = name == "muon" ? "0.1" : "0.0";
+    if (name == "adam" && !decays()) name = "adamw";  // the same without decay
     if (name.find("8bit") != name.npos) remark(*kind, "its states are kept in fp32");
     if (name.find("adamw") != name.npos || name == "fusedadam" || name == "muon" || name == "sgd")
       make("optim.kind", name == "muon" || name == "sgd" ? name : "adamw", *kind);
@@ -248,6 +250,19 @@ class Translator {
       remark(*kind, name == "adam"
                         ? "Adam's decay is part of the gradient; AdamW's, which is set here, is not"
                         : "optim.kind has no equal of it");
+  }
+
+  [[nodiscard]] bool decays() const {
+    double value = 0;
+    return !read_number(made("optim.weight_decay"), value).empty() || value != 0;
+  }
+
+  /// The Trainer of transformers, which axolotl uses, decays neither norms nor biases.
+  void make_exemptions() {
+    const bool exempts = trainer_ == Trainer::kTrainingArguments || trainer_ == Trainer::kAxolotl;
+    if (!exempts || !decays() || !made("lora.rank").empty()) return;
+    made_["optim.no_decay"] = {"optim.no_decay", "[\"*norm*\"]",
+                               "as there; add \"*.bias\" for a model with biases"};
   }
 
   void make_betas() {

@@ -133,6 +133,26 @@ TEST(Translate, LeavesOutWhatItsScheduleOrOptimizerDoesNotUse) {
   EXPECT_EQ(value(constant, "optim.betas"), "");
 }
 
+TEST(Translate, DecaysWhatIsDecayedThere) {
+  const std::string model =
+      "step_scheduler: {max_steps: 10}\nmodel: {pretrained_model_name_or_path: org/m}\n";
+  const auto decay_of = [&model](const std::string& optimizer) {
+    return value(of("n.yaml", model + "optimizer: {_target_: " + optimizer + "}\n"), "optim.weight_decay");
+  };
+  EXPECT_EQ(decay_of("torch.optim.AdamW"), "0.01");
+  EXPECT_EQ(decay_of("torch.optim.SGD, momentum: 0.9"), "0.0");
+  EXPECT_EQ(decay_of("torch.optim.SGD, weight_decay: 0.02"), "0.02");
+  EXPECT_EQ(decay_of("torch.optim.Muon"), "0.1");
+  const Translation adam = of("n.yaml", model + "optimizer: {_target_: torch.optim.Adam}\n");
+  EXPECT_EQ(value(adam, "optim.kind"), "adamw") << "without decay they are the same";
+  EXPECT_EQ(value(of("h.json", R"({"output_dir": "o", "weight_decay": 0.1})"), "optim.no_decay"),
+            "[\"*norm*\"]");
+  EXPECT_EQ(value(of("h.json", R"({"output_dir": "o"})"), "optim.no_decay"), "");
+  const std::string axolotl = "base_model: m\nweight_decay: 0.1\n";
+  EXPECT_EQ(value(of("a.yml", axolotl), "optim.no_decay"), "[\"*norm*\"]");
+  EXPECT_EQ(value(of("a.yml", axolotl + "adapter: lora\n"), "optim.no_decay"), "");
+}
+
 TEST(Translate, RefusesWhatItDoesNotKnow) {
   const auto message = [](const std::string& name, const std::string& text) {
     return test::refusal(Code::kUsage, [&] { (void)of(name, text); });
