@@ -83,6 +83,14 @@ class Tests(product.Case):
         self.assertEqual(4, self.evaluate("run", "--limit", 4)["next"]["items"])
         self.assertEqual(0.0, self.evaluate("run", "--after", "####", task="rest.jsonl")["rest"]["exact"])
 
+    def test_scores_are_those_of_fp32_whatever_the_run_computed_in(self):
+        pairs = [{"context": context, "choices": [one, other], "answer": 1}
+                 for context in ("a", "the", "in") for one in "bcdfghjkqxyz" for other in "bcdfghjkqxyz" if one != other]
+        (self.folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+        self.trained("precision.output=bf16", "train.steps=5", ranks=1)
+        self.assertEqual(0.5, self.evaluate("run", task="pairs.jsonl")["pairs"]["acc"],
+                         "of the two orders of two choices one is right, unless rounded logits are equal")
+
     def test_evaluations_stay_within_their_share(self):
         said = self.trained("evaluation.every_steps=1", "evaluation.max_share=0.0001", **{"train.steps": 6})
         self.assertEqual([1, 6], list(self.scores()))

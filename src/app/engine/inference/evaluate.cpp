@@ -68,7 +68,7 @@ void evaluate(const EvaluateRequest& request, const InferencePlace& place) {
   agree(place.comm, "recipe, tokenizer and tasks", [&] {
     const Recipe recipe = source->recipe();
     questions = questions_of(request, recipe.model, *source);
-    model = build_model(recipe.model, resolve(recipe.precision).types(), place.device, recipe.lora);
+    model = build_model(recipe.model, at::kFloat, place.device, recipe.lora);
   });
   const auto sharded = source->load(std::move(model), place);
   source.reset();  // so that a run may remove the checkpoint

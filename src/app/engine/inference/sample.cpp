@@ -183,7 +183,7 @@ void sample(const SampleRequest& request, const InferencePlace& place) {
   std::optional<Conversation> conversation;
   agree(comm, "recipe and tokenizer", [&] {
     const Recipe recipe = source->recipe();
-    model = build_model(recipe.model, resolve(recipe.precision).types(), place.device, recipe.lora);
+    model = build_model(recipe.model, at::kFloat, place.device, recipe.lora);
     (void)model->decoder(prompt_batch({{0}}, place.device));  // models that cannot generate refuse here
     language = source->language(request.chat);
     conversation.emplace(language, recipe.model, request.search);
