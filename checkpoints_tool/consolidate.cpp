@@ -55,12 +55,13 @@ void plan_safetensors_output(const Reader& reader, const ConsolidateOptions& opt
     throw Error(Code::kCheckpoint,
                 "the checkpoint has LoRA adapters, which transformers would leave out without a word; use "
                 "echelon-ckpt export, with --merge for the whole model");
-  add_companions(reader, options.dtype, conversion);
+  add_companions(reader, conversion);
   const families::NameEndings transposed = families::transposed_endings(reader.attachment("config.json"));
   for (OutputTensor& tensor : model) {
     tensor.name.erase(0, kModelPrefix.size());
     tensor.transposed = tensor.source.shape.size() == 2 && families::has_ending(tensor.name, transposed);
   }
+  state_type(model, conversion);
   add_safetensors(std::move(model), "model", options.max_shard_size, conversion);
   if (options.optimizer) {
     add_safetensors(tensors_for(reader, options.dtype, false), "optimizer", options.max_shard_size,

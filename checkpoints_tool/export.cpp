@@ -121,7 +121,7 @@ std::vector<OutputTensor> adapter_tensors(const TensorSource& source, const fami
 
 /// The files of an adapter: peft's two, and those of the tokenizer.
 void add_adapter_files(const Reader& reader, const ExportOptions& options, Conversion& conversion) {
-  add_companions(reader, options.dtype, conversion);
+  add_companions(reader, conversion);
   for (const char* of_model : {"config.json", "generation_config.json"}) conversion.texts.erase(of_model);
   const std::string name(kAdapterConfig);
   conversion.texts[name] = config_with_base(reader.attachment(name), options.base);
@@ -158,11 +158,12 @@ void export_weights(const ExportOptions& options) {
                     kNeverSplit, conversion);
   } else {
     source.open_base(options.base);
-    add_companions(reader, options.dtype, conversion);
+    add_companions(reader, conversion);
     conversion.texts["config.json"] =
         families::config_with_members(conversion.texts["config.json"], model.config_members);
-    add_safetensors(parameters(source, model, adapters, prefix, options.dtype), "model",
-                    options.max_shard_size, conversion);
+    std::vector<OutputTensor> tensors = parameters(source, model, adapters, prefix, options.dtype);
+    state_type(tensors, conversion);
+    add_safetensors(std::move(tensors), "model", options.max_shard_size, conversion);
   }
   convert_checkpoint(source, conversion, options.limits);
   std::cout << "wrote '" << options.output.string() << "', " << (only_adapter ? "the adapter of a " : "a ")

@@ -41,13 +41,11 @@ class Filler {
   std::uint64_t total_ = 0;
 };
 
-/// config.json and the tokenizer, unchanged except for the element type and corrections from the model's
-/// description; and a recipe.
-std::map<std::string, std::string> attachments_of(const families::ModelWeights& weights,
-                                                  families::OutputType dtype) {
+/// config.json and the tokenizer, unchanged except for corrections from the model's description; and a
+/// recipe.
+std::map<std::string, std::string> attachments_of(const families::ModelWeights& weights) {
   std::map<std::string, std::string> files = families::companions_of(weights.folder());
-  files["config.json"] = families::config_with_members(families::config_with_dtype(weights.config(), dtype),
-                                                       weights.model().config_members);
+  files["config.json"] = families::config_with_members(weights.config(), weights.model().config_members);
   files["recipe.yaml"] = weights.model().whole_recipe();
   return files;
 }
@@ -64,7 +62,7 @@ void import_weights(const ImportOptions& options) {
   checkpoint::CommitInfo info{.step = 0,
                               .ranks = options.world,
                               .trainer_state = R"({"imported":{"from":"safetensors","optimizer":false}})",
-                              .attachments = attachments_of(weights, options.dtype)};
+                              .attachments = attachments_of(weights)};
   for (const families::StoredWeight& weight : weights.weights()) {
     info.tensors.push_back({"model/" + weight.info.name,
                             families::converted(weight.info.dtype, options.dtype), weight.info.shape});

@@ -1,10 +1,13 @@
 #include "checkpoints_tool/convert/hugging_face_folder.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
+#include "checkpoint/format/geometry.h"
 #include "checkpoint/format/names.h"
 #include "checkpoints_tool/convert/byte_size.h"
+#include "families/convert.h"
 #include "families/hugging_face_files.h"
 
 namespace echelon::tool {
@@ -25,9 +28,9 @@ void check_has_config(const checkpoint::Reader& reader) {
               "folder; use consolidate --to hdf5 for the bare tensors");
 }
 
-void add_companions(const checkpoint::Reader& reader, families::OutputType dtype, Conversion& conversion) {
+void add_companions(const checkpoint::Reader& reader, Conversion& conversion) {
   check_has_config(reader);
-  conversion.texts[kConfigFile] = families::config_with_dtype(reader.attachment(kConfigFile), dtype);
+  conversion.texts[kConfigFile] = reader.attachment(kConfigFile);
   const std::vector<std::string> all = reader.attachments();
   const auto read = [&](const std::string& name) {
     return std::ranges::find(all, name) != all.end() ? reader.attachment(name) : std::string();
@@ -49,6 +52,18 @@ void add_companions(const checkpoint::Reader& reader, families::OutputType dtype
     if (checkpoint::is_companion_file(name) && !conversion.texts.contains(name))
       conversion.attachments.push_back(name);
   }
+}
+
+void state_type(const std::vector<OutputTensor>& model, Conversion& conversion) {
+  std::map<DType, std::uint64_t> elements;
+  for (const OutputTensor& tensor : model) {
+    if (families::is_floating(tensor.dtype)) elements[tensor.dtype] += element_count(tensor.source);
+  }
+  if (elements.empty()) return;
+  const DType most =
+      std::ranges::max_element(elements, {}, [](const auto& one) { return one.second; })->first;
+  std::string& config = conversion.texts.at(kConfigFile);
+  config = families::config_with_dtype(config, most);
 }
 
 bool has_tokenizer(const Conversion& conversion) {

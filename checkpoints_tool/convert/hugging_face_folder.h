@@ -18,10 +18,13 @@ inline constexpr std::string_view kAdapterConfig = "adapter_config.json";
 /// Throws Error(kCheckpoint) unless the checkpoint has the attachment config.json.
 void check_has_config(const checkpoint::Reader& reader);
 
-/// Adds config.json (with `dtype` as in config_with_dtype), the tokenizer's files and generation_config.json;
-/// the latter, and a tokenizer_config.json beside a tokenizer.json, are made where the checkpoint has none.
-/// Throws Error(kCheckpoint) when there is no sound config.json.
-void add_companions(const checkpoint::Reader& reader, families::OutputType dtype, Conversion& conversion);
+/// Adds config.json, the tokenizer's files and generation_config.json; the latter, and a
+/// tokenizer_config.json beside a tokenizer.json, are made where the checkpoint has none. Throws
+/// Error(kCheckpoint) when there is no sound config.json.
+void add_companions(const checkpoint::Reader& reader, Conversion& conversion);
+/// Has the config.json that was added state the type of most of the model's elements: transformers may load
+/// all of them as that.
+void state_type(const std::vector<OutputTensor>& model, Conversion& conversion);
 [[nodiscard]] bool has_tokenizer(const Conversion& conversion);
 
 /// Adds <stem>.safetensors, or its parts and their index. `max_shard_size` as on the command line.

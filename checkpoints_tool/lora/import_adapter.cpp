@@ -244,8 +244,8 @@ void import_adapter(const ImportOptions& options) {
     sources.push_back(tensor);
   }
   const std::string section = section_of(adapter.lora());
-  info.attachments["config.json"] = families::config_with_members(
-      families::config_with_dtype(model.config, options.dtype), model.description.config_members);
+  info.attachments["config.json"] =
+      families::config_with_members(model.config, model.description.config_members);
   info.attachments["recipe.yaml"] = str(model.description.whole_recipe(), section);
   info.attachments[std::string(kAdapterConfig)] = adapter.config_text();
   info.attachments[std::string(checkpoint::kBaseFile)] =

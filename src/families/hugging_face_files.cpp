@@ -66,13 +66,14 @@ std::optional<bool> prefix_space(const checkpoint::Json& tokenizer) {
 
 }  // namespace
 
-std::string config_with_dtype(const std::string& text, OutputType dtype) {
-  checkpoint::Json config = parse_config(text);
-  if (dtype == OutputType::kSame) return text;
+std::string config_with_dtype(const std::string& text, DType dtype) {
+  const std::string word = dtype == DType::kBF16 ? "bfloat16" : dtype == DType::kF16 ? "float16" : "float32";
+  const checkpoint::Json stated = parse_config(text);
+  checkpoint::Json config = stated;
   for (const char* key : {"torch_dtype", "dtype"}) {
-    if (config.contains(key)) config[key] = dtype == OutputType::kBf16 ? "bfloat16" : "float32";
+    if (config.contains(key)) config[key] = word;
   }
-  return config.dump(2) + "\n";
+  return config == stated ? text : config.dump(2) + "\n";
 }
 
 std::string config_with_members(const std::string& text,

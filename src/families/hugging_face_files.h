@@ -2,14 +2,14 @@
 #include <map>
 #include <string>
 
+#include "base/dtype.h"
 #include "checkpoint/format/json.h"
-#include "families/output_type.h"
 
 namespace echelon::families {
 
-/// Returns config.json with the element type `dtype`, fp32 or bf16, if it states an element type; kSame
-/// leaves every byte as it is. Throws Error(kCheckpoint) when it is not a JSON object.
-[[nodiscard]] std::string config_with_dtype(const std::string& text, OutputType dtype);
+/// Returns config.json with the element type `dtype`, of floating point, if it states an element type; every
+/// byte as it is where it states this one. Throws Error(kCheckpoint) when it is not a JSON object.
+[[nodiscard]] std::string config_with_dtype(const std::string& text, DType dtype);
 
 /// A config.json with these members; unchanged where it has them already, or where a flag is absent whose
 /// value is transformers' default, true.

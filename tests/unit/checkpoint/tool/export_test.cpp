@@ -26,6 +26,30 @@ json header_of(const Path& file) {
   return json::parse(bytes.substr(8, size));
 }
 
+TEST(Export, ConfigStatesTheTypeOfMostElements) {
+  const TempDir dir;
+  Example example = llama(false);
+  json config = json::parse(example.attachments["config.json"]);
+  config["torch_dtype"] = "float32";
+  example.attachments["config.json"] = config.dump();
+  for (TensorInfo& tensor : example.tensors) {
+    if (tensor.shape.size() == 2) tensor.dtype = DType::kBF16;
+  }
+  save(dir.path() / "c", example);
+  const auto stated = [&](const std::string& type, const std::string& command) {
+    std::vector<std::string> arguments{command, dir.path() / "c", "--dtype",
+                                       type,    "--output",       dir.path() / (type + command)};
+    if (command == "consolidate") arguments.insert(arguments.end(), {"--to", "safetensors"});
+    EXPECT_EQ(tool(arguments).code, 0);
+    return json::parse(slurp(dir.path() / (type + command) / "config.json"))["torch_dtype"];
+  };
+  for (const std::string command : {"export", "consolidate"}) {
+    EXPECT_EQ(stated("same", command), "bfloat16");
+    EXPECT_EQ(stated("fp32", command), "float32");
+    EXPECT_EQ(stated("bf16", command), "bfloat16");
+  }
+}
+
 TEST(Export, HoldsTheModelAndItsCompanionsOnly) {
   const TempDir dir;
   const Outcome outcome = export_to(save(dir.path() / "c", llama(false)), dir.path() / "o");
