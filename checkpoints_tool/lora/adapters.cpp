@@ -28,6 +28,13 @@ bool any_nonzero(const checkpoint::Reader& reader, const checkpoint::TensorInfo&
   return false;
 }
 
+/// The tensor under `prefix`; what was frozen has no average, because it is its own. Null if there is none.
+const checkpoint::TensorInfo* stored_as(const checkpoint::Reader& reader, const std::string& name,
+                                        std::string_view prefix) {
+  const checkpoint::TensorInfo* stored = reader.find(str(prefix, name));
+  return stored != nullptr ? stored : reader.find(str(kModelPrefix, name));
+}
+
 }  // namespace
 
 Adapters::Adapters(const checkpoint::Reader& reader) : reader_(reader) {
@@ -49,8 +56,8 @@ Adapters::Adapters(const checkpoint::Reader& reader) : reader_(reader) {
 std::optional<LowRank> Adapters::of(const checkpoint::TensorInfo& weight, std::string_view prefix) const {
   const std::string_view module = module_of(weight.name);
   if (!weight.name.ends_with(".weight")) return std::nullopt;
-  const checkpoint::TensorInfo* a = reader_.find(str(prefix, adapter_a(module)));
-  const checkpoint::TensorInfo* b = reader_.find(str(prefix, adapter_b(module)));
+  const checkpoint::TensorInfo* a = stored_as(reader_, adapter_a(module), prefix);
+  const checkpoint::TensorInfo* b = stored_as(reader_, adapter_b(module), prefix);
   if (a == nullptr && b == nullptr) return std::nullopt;
   const auto fits = [&] {
     using Shape = std::vector<std::int64_t>;
@@ -65,7 +72,7 @@ std::optional<LowRank> Adapters::of(const checkpoint::TensorInfo& weight, std::s
 
 void Adapters::require_trained(std::string_view prefix) const {
   for (const checkpoint::TensorInfo& tensor : tensors_) {
-    const checkpoint::TensorInfo* stored = reader_.find(str(prefix, tensor.name));
+    const checkpoint::TensorInfo* stored = stored_as(reader_, tensor.name, prefix);
     if (stored != nullptr && tensor.name == adapter_b(module_of(module_of(tensor.name))) &&
         any_nonzero(reader_, *stored))
       return;

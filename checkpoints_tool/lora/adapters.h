@@ -23,7 +23,8 @@ class Adapters {
   /// Modules that were trained whole.
   [[nodiscard]] const std::vector<std::string>& modules_to_save() const { return lora_.also_train; }
   /// Returns the update that the adapter of `weight` [outputs, inputs] adds, or nothing if the weight has no
-  /// adapter. The adapter's tensors lie under `prefix`. Throws Error(kCheckpoint) for shapes that do not fit.
+  /// adapter. The adapter's tensors lie under `prefix`, or frozen ones under `model/`. Throws
+  /// Error(kCheckpoint) for shapes that do not fit.
   [[nodiscard]] std::optional<LowRank> of(const checkpoint::TensorInfo& weight,
                                           std::string_view prefix) const;
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <set>
 
 #include "checkpoint/format/json.h"
 #include "checkpoints_tool/merged_read.h"
@@ -82,6 +83,30 @@ TEST(ExportOfAdapters, IsPeftsFolderOrTheWholeModel) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const std::string file = slurp(dir.path() / "o" / "model.safetensors");
   EXPECT_FALSE(test::mentions(file, "lora_"));
+}
+
+TEST(ExportOfAdapters, FrozenOnesHaveNoAverageAndAreMergedAsTheyAre) {
+  const TempDir dir;
+  const auto averaged = [&](const std::string& name, const Example& trained, const std::string& frozen) {
+    Example example = trained;
+    for (TensorInfo tensor : trained.tensors) {
+      if (!tensor.name.starts_with("model/") || test::mentions(tensor.name, frozen)) continue;
+      tensor.name.replace(0, 5, "ema");
+      example.tensors.push_back(tensor);
+    }
+    save(dir.path() / name, example);
+    std::vector<std::string> command{"export", dir.path() / name, "--ema", "--output",
+                                     dir.path() / (name + "-out")};
+    if (name != "bare") command.emplace_back("--merge");
+    const Outcome outcome = tool(command);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return slurp(dir.path() / (name + "-out") / "model.safetensors");
+  };
+  const std::set<std::string> files{averaged("all", adapted(), "nothing"), averaged("B", adapted(), "lora_A"),
+                                    averaged("none", adapted(), "lora_"),
+                                    averaged("bare", llama(true), "nothing")};
+  EXPECT_EQ(files.size(), 4U)
+      << "each adds another product to the averaged weights, but the last, which adds none";
 }
 
 TEST(ExportOfAdapters, RefusesWhatItCannotScaleOrFit) {
