@@ -16,16 +16,17 @@ constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;  // products of two fit
 constexpr std::string_view kNeutral =
     "_attn_implementation _attn_implementation_autoset _commit_hash _name_or_path _num_labels "
     "architectures attn_implementation bad_words_ids begin_suppress_tokens bos_token_id "
-    "chunk_size_feed_forward classifier_dropout cls_token_id diversity_penalty do_sample dtype "
-    "early_stopping encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty "
-    "finetuning_task forced_bos_token_id forced_eos_token_id gradient_checkpointing id2label "
-    "initializer_factor initializer_range label2id length_penalty max_length max_new_tokens min_length "
-    "model_type name_or_path no_repeat_ngram_size num_beam_groups num_beams num_labels "
-    "num_return_sequences output_attentions output_hidden_states output_past output_scores "
-    "pad_token_id prefix pretraining_tp problem_type remove_invalid_values repetition_penalty "
-    "return_dict return_dict_in_generate sep_token_id suppress_tokens task_specific_params temperature "
-    "tf_legacy_loss tokenizer_class top_k top_p torch_dtype torchscript transformers_version typical_p "
-    "unk_token_id unsloth_fixed unsloth_version use_bfloat16 use_cache";
+    "cache_implementation chunk_size_feed_forward classifier_dropout cls_token_id diversity_penalty "
+    "do_sample dtype early_stopping encoder_no_repeat_ngram_size eos_token_id "
+    "exponential_decay_length_penalty finetuning_task forced_bos_token_id forced_eos_token_id "
+    "gradient_checkpointing id2label initializer_factor initializer_range is_llama_config label2id "
+    "length_penalty max_length max_new_tokens min_length model_type name_or_path no_repeat_ngram_size "
+    "num_beam_groups num_beams num_labels num_return_sequences output_attentions output_hidden_states "
+    "output_past output_scores pad_token_id prefix pretraining_tp problem_type remove_invalid_values "
+    "repetition_penalty return_dict return_dict_in_generate sep_token_id suppress_tokens "
+    "task_specific_params temperature tf_legacy_loss tokenizer_class top_k top_p torch_dtype torchscript "
+    "transformers.js_config transformers_version typical_p unk_token_id unsloth_fixed unsloth_version "
+    "use_bfloat16 use_cache";
 
 /// Values without meaning: null, false, an empty list or object.
 bool is_nothing(const checkpoint::Json& value) {

@@ -96,6 +96,10 @@ void ModelWeights::match_all() {
     known.insert(name);
   }
   for (const auto& tied : model_.tied) known.insert(stored_name(tied.name));
+  for (const std::string& name : source_.absent()) {
+    if (!known.contains(name))
+      refuse(str("its index lists tensor '", name, "' in a file which does not contain it"));
+  }
   for (const auto& [name, tensor] : source_.tensors()) {
     if (!known.contains(name) && !has_ending(name, model_.ignored))
       refuse(str("tensor '", name, "' ", checkpoint::shape_text(tensor.info.shape),

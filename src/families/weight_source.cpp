@@ -121,16 +121,19 @@ void WeightSource::add_indexed(const Path& path) {
   }
   for (const auto& [tensor, file] : index.files) {
     const auto found = tensors_.find(tensor);
-    if (found == tensors_.end() || files_[found->second.file].path.filename() != file)
+    if (found == tensors_.end()) {
+      absent_.push_back(tensor);
+    } else if (files_[found->second.file].path.filename() != file) {
       throw Error(Code::kCheckpoint, str(quoted(path), " lists tensor '", tensor, "' in '", file,
                                          "', which does not contain it"));
+    }
   }
   for (const auto& [name, tensor] : tensors_) {
     if (!index.files.contains(name))
       throw Error(Code::kCheckpoint, str("tensor '", name, "' in ", quoted(files_[tensor.file].path),
                                          " is not listed in ", quoted(path)));
   }
-  if (index.total_size && bytes != *index.total_size) {
+  if (index.total_size && bytes != *index.total_size && absent_.empty()) {
     throw Error(Code::kCheckpoint,
                 str(quoted(path), " states 'total_size' ", *index.total_size, ", its tensors have ", bytes,
                     " bytes: a file may be from another version; if all are right, correct the number"));

@@ -32,6 +32,9 @@ class WeightSource {
   explicit WeightSource(const std::filesystem::path& input);
 
   [[nodiscard]] const std::map<std::string, SourceTensor>& tensors() const { return tensors_; }
+  /// What the index lists, and its files do not have: an index may have been made before tied weights were
+  /// left out of the files (flan-t5-xl).
+  [[nodiscard]] const std::vector<std::string>& absent() const { return absent_; }
   /// The folder of config.json and the tokenizer's files.
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
 
@@ -54,6 +57,7 @@ class WeightSource {
   std::filesystem::path folder_;
   std::vector<File> files_;
   std::map<std::string, SourceTensor> tensors_;
+  std::vector<std::string> absent_;
 };
 
 }  // namespace echelon::families

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "families/safetensors.h"
+#include "support/matches.h"
 #include "support/refusal.h"
 #include "support/temp_dir.h"
 
@@ -43,6 +44,22 @@ void write_folder(const std::filesystem::path& folder) {
     }
   }
   std::ofstream(folder / "model.safetensors", std::ios::binary) << file;
+}
+
+TEST(ModelDescription, TakesWhatPublishedFilesStateBesideTheModel) {
+  // As SmolLM2 of 135 M parameters has it.
+  const std::string model =
+      R"({"architectures": ["LlamaForCausalLM"], "hidden_act": "silu", "hidden_size": 576,
+          "intermediate_size": 1536, "is_llama_config": true, "max_position_embeddings": 8192,
+          "model_type": "llama", "num_attention_heads": 9, "num_hidden_layers": 30, "num_key_value_heads": 3,
+          "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_scaling": null, "rope_theta": 100000,
+          "tie_word_embeddings": true, "transformers.js_config": {"kv_cache_dtype": {"q4f16": "float16"}},
+          "cache_implementation": "hybrid", "vocab_size": 49152, "rope_interleaved": )";
+  EXPECT_EQ(describe_model(model + "false}", "config.json", Purpose::kImport, {}).kind, ModelKind::kLlama);
+  EXPECT_MENTIONS(
+      test::refusal(Code::kCheckpoint,
+                    [&] { return describe_model(model + "true}", "config.json", Purpose::kImport, {}); }),
+      "'rope_interleaved' is true");
 }
 
 TEST(ModelWeights, AreReadInAnyStretchInTheTypeThatIsWanted) {
@@ -86,6 +103,26 @@ TEST(ModelWeights, OfOtherValuesHaveAnotherFingerprint) {
   file.put('\x01');
   file.close();
   EXPECT_NE(ModelWeights(dir.path(), "cannot read").fingerprint(), before);
+}
+
+TEST(ModelWeights, MayLackTiedWeightsThatTheIndexLists) {
+  const test::TempDir dir;
+  write_folder(dir.path());
+  std::filesystem::rename(dir.path() / "model.safetensors", dir.path() / "model-00001-of-00001.safetensors");
+  const auto list = [&](const std::string& more) {
+    std::ofstream index(dir.path() / "model.safetensors.index.json");
+    index << R"({"metadata": {"total_size": 99999}, "weight_map": {)";
+    for (const auto& tensor : describe_model(kConfig, "config.json", Purpose::kImport, {}).tensors)
+      index << '"' << tensor.name << R"(": "model-00001-of-00001.safetensors",)";
+    index << '"' << more << R"(": "model-00001-of-00001.safetensors"}})";
+  };
+  const auto refused = [&] {
+    return test::refusal(Code::kCheckpoint, [&] { return ModelWeights(dir.path(), "cannot read"); });
+  };
+  list("lm_head.weight");
+  EXPECT_EQ(refused(), "accepted");
+  list("more");
+  EXPECT_MENTIONS(refused(), "'more' in a file which does not contain it");
 }
 
 TEST(ModelWeights, NameTheWeightThatIsMissing) {
