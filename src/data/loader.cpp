@@ -40,7 +40,8 @@ void check_sizes(const DataOptions& options, std::int64_t vocab_size) {
 TokenFile open_matching(const std::string& path, const DataOptions& options, std::int64_t vocab_size) {
   TokenFile file(path);
   const TokenFileHeader& header = file.header();
-  if (header.vocab_size > static_cast<std::uint64_t>(vocab_size)) {
+  // A tokenizer may have more ids than the model where no text has them, as Gemma 3's sign for images.
+  if (header.max_token >= static_cast<std::uint64_t>(vocab_size)) {
     throw Error(Code::kData, str("token file '", path, "' has ids up to ", header.max_token,
                                  " of a vocabulary of ", header.vocab_size, ", but model.vocab_size is ",
                                  vocab_size, ": set model.vocab_size to ", header.vocab_size, " or more"));

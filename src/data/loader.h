@@ -79,7 +79,7 @@ struct ModelInput {
 };
 
 /// Opens the training stream. Throws Error(kData): missing, foreign, empty, cut short or extended file,
-/// damaged header, a vocabulary larger than vocab_size, another tokenizer than the one the file was made
+/// damaged header, an id from vocab_size on, another tokenizer than the one the file was made
 /// with, fewer than one sample, no token that predicts another; of images: see make_image_loader.
 [[nodiscard]] std::unique_ptr<Loader> make_loader(const DataOptions& options, const ModelInput& input,
                                                   std::uint64_t seed);

@@ -209,7 +209,7 @@ class Tests(product.Case):
 
     def test_each_fault_of_a_recipe_is_named(self):
         self.prepare()
-        data = {"data": "fault", "tokenizer": "fault"}
+        data = {"data": "fault", "tokenizer": "warning"}
         self.names({"recipe": "fault"}, "recipe", self.on_tokens(), "--nodes", 5, says="global_batch_size")
         self.names({"recipe": "fault"}, "recipe", self.on_tokens(), "optim.rl=1", says="optim.rl: no such key")
         self.names({"recipe": "fault"}, "recipe", "nothing.yaml", says="nothing.yaml")

@@ -158,10 +158,11 @@ TEST(Loader, RefusesDataThatDoesNotFit) {
       name +
           " holds 100 tokens, fewer than one sample of data.seq_len + 1 = 101: prepare more text or lower "
           "data.seq_len");
-  EXPECT_EQ(refusal(options_for(path, 4), 299), name +
-                                                    " has ids up to 99 of a vocabulary of 300, but "
-                                                    "model.vocab_size is 299: set model.vocab_size to 300 "
-                                                    "or more");
+  EXPECT_EQ(refusal(options_for(path, 4), 99), name +
+                                                   " has ids up to 99 of a vocabulary of 300, but "
+                                                   "model.vocab_size is 99: set model.vocab_size to 300 "
+                                                   "or more");
+  EXPECT_EQ(make_loader(options_for(path, 4), 100, 1)->samples_per_epoch(), 24) << "no text has the others";
   EXPECT_EQ(refusal(options_for("", 4), 300),
             "data.path is empty: name a token file made by `echelon prepare`");
   EXPECT_EQ(refusal(options_for(path, 0), 300, Code::kUsage), "data.seq_len is 0, expected 1 to 2^30");

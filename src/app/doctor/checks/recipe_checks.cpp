@@ -89,10 +89,10 @@ Finding check_tokenizer(const Recipe& recipe) {
   try {
     const std::int64_t size = Tokenizer::load(path)->vocab_size();
     if (size > recipe.model.vocab_size) {
-      return fault(
+      return warning(
           "tokenizer",
           str("tokenizer '", path, "' has ", size, " ids, but model.vocab_size is ", recipe.model.vocab_size),
-          str("set model.vocab_size to ", size, " or more"));
+          str("set model.vocab_size to ", size, " or more, unless no text has the others"));
     }
     return ok("tokenizer", str("tokenizer '", path, "' has ", size, " ids, model.vocab_size is ",
                                recipe.model.vocab_size));
