@@ -248,9 +248,9 @@ void find_document_ends(const JsonField& root, TokenizerJson& out) {
                                                   "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"};
   const auto frame = read_frame(root);
   const bool silent = !frame || (frame->before.empty() && frame->after.empty());
-  if (silent) {
+  if (!frame) {
     out.bos_id = find_special(out.added_tokens, kBegins);
-  } else if (!frame->before.empty()) {
+  } else if (!frame->before.empty()) {  // else the template says that there is none
     out.bos_id = frame->before[0];
   }
   out.eos_id = silent || frame->after.empty() ? find_special(out.added_tokens, kEnds) : frame->after[0];

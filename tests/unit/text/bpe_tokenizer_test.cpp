@@ -95,6 +95,8 @@ TEST(BpeTokenizer, FindsTheEndsOfADocument) {
   document["post_processor"] = {
       {"type", "TemplateProcessing"}, {"single", {text, pad}}, {"special_tokens", ids}};
   EXPECT_EQ(ends(document), std::pair(-1, 0));  // the template says that there is no BOS
+  document["post_processor"]["single"] = {text};
+  EXPECT_EQ(ends(document), std::pair(-1, 2)) << "a template that adds nothing is one without BOS, too";
   document["post_processor"]["single"] = {pad, text};
   EXPECT_EQ(ends(document), std::pair(0, 2));  // an end is needed: by name
   document["post_processor"] = {{"type", "Sequence"}, {"processors", {{{"type", "ByteLevel"}}}}};
