@@ -126,7 +126,7 @@ OWN = {
     "methods": """{{ ' a b  c '.split() }}{{ 'a,b,,c'.split(',') }}{{ 'a,b,c'.split(',', 1) }}{{ ' a b c '.split(none, 1) }}{{ 'a<t>b<t>c'.split('<t>')[-1] }}
 [{{ '  x '.strip() }}|{{ '  x '.lstrip() }}|{{ '  x '.rstrip() }}|{{ 'xyx'.strip('x') }}|{{ '\\n\\nx\\n'.rstrip('\\n') }}]
 {{ 'abc'.startswith('ab') }}{{ 'abc'.endswith(('x', 'bc')) }}{{ {'a': 1}.get('a') }}{{ {}.get('b', 2) }}{{ {}.get('c') }}
-{{ 'hELLO wORLD'.capitalize() }}{{ 'é'.upper() }}{{ 'É'.lower() }}{{ 'aa'.replace('a', 'b') }}{% for k in {'x': 1}.keys() %}{{ k }}{% endfor %}
+{{ 'hELLO wORLD'.capitalize() }}{{ 'hELLO wORLD-foo (1bar) ǆaB ΑΣ ΑΣ.'.title() }}{{ 'é'.upper() }}{{ 'É'.lower() }}{{ 'aa'.replace('a', 'b') }}{% for k in {'x': 1}.keys() %}{{ k }}{% endfor %}
 {% for k, v in {'items': 1, 'a': 2}.items() %}{{ k }}{{ v }}{% endfor %}{{ {'items': 5}['items'] }}{{ {'items': 5}.items is callable }}
 {{ {'a': 1}.b is defined }}{{ {'a': 1}['get'] is callable }}{{ 'x'.y is defined }}{{ none.y is defined }}{{ {'v': 1}.values() | list }}""",
     "white space": """  {# a comment -#}   x
@@ -162,7 +162,7 @@ FILTERS = ["tojson", "tojson(indent=1)", "trim", "trim('a')", "length", "string"
 TESTS = ["defined", "undefined", "string", "mapping", "none", "iterable", "sequence", "boolean", "true", "false", "number",
          "odd", "in [1, 'ab', none]", "equalto 1", "ne 2", "callable"]
 PARTS = [".split()", ".split('b')", ".split(',', 1)", ".strip()", ".lstrip('a')", ".rstrip()", ".startswith('a')", ".endswith('b')",
-         ".items()", ".get('a')", ".get('z', 4)", ".upper()", ".capitalize()", ".replace('a', 'Q')", ".keys()", "[0]", "[-1]", "['a']",
+         ".items()", ".get('a')", ".get('z', 4)", ".upper()", ".capitalize()", ".title()", ".replace('a', 'Q')", ".keys()", "[0]", "[-1]", "['a']",
          "[1:]", "[::-1]", "[:2]", "[-2:]", ".a", ".role", "[5]", ".items", ".0", "['items']"]
 SIGNS = ["+", "-", "*", "/", "//", "%", "~", "==", "!=", "<", ">", "<=", ">=", "in", "not in", "and", "or"]
 FORMS = ["{{ %s }}", "{%% for x in %s %%}{{ loop.index }}{{ x }};{%% endfor %%}", "{%% if %s %%}Y{%% else %%}N{%% endif %%}",

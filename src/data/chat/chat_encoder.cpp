@@ -134,6 +134,11 @@ ChatEncoder::Placed ChatEncoder::place_checked(const RenderedChat& chat, const C
 }
 
 EncodedChat ChatEncoder::encode(const Conversation& conversation, TextEncoder& encoder) const {
+  if (source_.has_tool_template && !conversation.tools.is_null()) {
+    throw Error(Code::kData,
+                "it has tools, for which the tokenizer's folder has another template, 'tool_use': write that "
+                "to a file and name it with --chat-template FILE");
+  }
   const MaskedChat masked =
       mask_chat(template_, {conversation.messages, conversation.tools, source_.variables, false, source_.now},
                 std::string(kAssistant), changed_);

@@ -30,17 +30,18 @@ std::string token_text(const nlohmann::json& token) {
 }
 
 /// The template of a tokenizer_config.json, which may hold several by name; empty: none.
-std::string template_of(const nlohmann::json& config, const std::string& what) {
+std::string template_of(const nlohmann::json& config, const std::string& what, bool& has_tool_template) {
   const auto found = config.find("chat_template");
   if (found == config.end() || found->is_null()) return "";
   if (found->is_string()) return *found;
-  if (found->is_array()) {
-    for (const nlohmann::json& one : *found) {
-      if (one.is_object() && one.value("name", nlohmann::json()) == "default" && one.contains("template") &&
-          one["template"].is_string())
-        return one["template"];
-    }
+  std::string text;
+  for (const nlohmann::json& one : found->is_array() ? *found : nlohmann::json::array()) {
+    if (!one.is_object() || !one.contains("template") || !one["template"].is_string()) continue;
+    const nlohmann::json name = one.value("name", nlohmann::json());
+    if (name == "default") text = one["template"];
+    has_tool_template = has_tool_template || name == "tool_use";
   }
+  if (!text.empty()) return text;
   throw Error(Code::kData, str(what,
                                ": chat_template is neither a text nor a list with one called 'default'; name "
                                "a template with --chat-template FILE"));
@@ -55,9 +56,10 @@ void find_template(const ChatOptions& options, const TokenizerFolder& folder, co
   } else if (std::string text = folder.text(kChatTemplate); !text.empty()) {
     source.origin = (folder.path() / kChatTemplate).string();
     source.text = std::move(text);
+    source.has_tool_template = !folder.text("additional_chat_templates/tool_use.jinja").empty();
   } else {
     source.origin = (folder.path() / kTokenizerConfig).string();
-    source.text = template_of(config, source.origin);
+    source.text = template_of(config, source.origin, source.has_tool_template);
   }
   if (source.text.empty()) {
     throw Error(Code::kData,

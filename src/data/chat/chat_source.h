@@ -19,7 +19,8 @@ struct ChatSource {
   std::string tokenizer_config;  ///< the folder's tokenizer_config.json, without a template; empty: none
   nlohmann::ordered_json variables = nlohmann::ordered_json::object();  ///< bos_token..., options.variables
   std::optional<std::time_t> now;
-  std::vector<std::string> ends;  ///< special tokens that end a turn
+  std::vector<std::string> ends;   ///< special tokens that end a turn
+  bool has_tool_template = false;  ///< the folder has another template, for conversations with tools
 
   /// Returns everything that the text depends on, for prepare.json.
   [[nodiscard]] nlohmann::ordered_json identity(const ChatOptions& options) const;

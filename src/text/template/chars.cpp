@@ -159,4 +159,14 @@ Text capitalize(const Text& text) {
   return out;
 }
 
+Text title(const Text& text) {
+  Text out;
+  bool in_word = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    in_word ? append_lower(out, text, i) : append_in_case(out, text[i], Case::kTitle);
+    in_word = u_hasBinaryProperty(static_cast<UChar32>(text[i].code), UCHAR_CASED) != 0;
+  }
+  return out;
+}
+
 }  // namespace echelon::data::jinja

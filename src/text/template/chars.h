@@ -45,9 +45,10 @@ void append(Text& text, std::string_view ascii);
 /// Returns the first place of `part` at or behind `from`; text.size() + 1 if there is none.
 [[nodiscard]] std::size_t find(const Text& text, const Text& part, std::size_t from = 0);
 
-/// Python's str.upper(), lower() and capitalize().
+/// Python's str.upper(), lower(), capitalize() and title().
 [[nodiscard]] Text upper(const Text& text);
 [[nodiscard]] Text lower(const Text& text);
 [[nodiscard]] Text capitalize(const Text& text);
+[[nodiscard]] Text title(const Text& text);
 
 }  // namespace echelon::data::jinja

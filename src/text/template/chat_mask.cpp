@@ -41,6 +41,15 @@ std::string text_until(const ChatTemplate& chat_template, const ChatInput& input
   return chat_template.render({messages, input.tools, input.variables, prompt, input.now}).text;
 }
 
+/// The text up to a turn that others follow. A template may close each text, not each turn, with EOS (Phi-3).
+std::string text_with(const ChatTemplate& chat_template, const ChatInput& input, std::size_t turn,
+                      std::string_view whole) {
+  std::string text = text_until(chat_template, input, turn + 1, false);
+  const std::string eos = input.variables.value("eos_token", std::string());
+  if (!whole.starts_with(text) && text.ends_with(eos)) text.resize(text.size() - eos.size());
+  return text;
+}
+
 }  // namespace
 
 MaskedChat mask_chat(const ChatTemplate& chat_template, const ChatInput& input,
@@ -60,7 +69,8 @@ MaskedChat mask_chat(const ChatTemplate& chat_template, const ChatInput& input,
   for (const std::size_t turn : turns) {
     const bool last = turn + 1 == input.messages.size();
     const std::string before = text_until(chat_template, input, turn, true);
-    const std::string after = last ? masked.chat.text : text_until(chat_template, input, turn + 1, false);
+    const std::string after =
+        last ? masked.chat.text : text_with(chat_template, input, turn, masked.chat.text);
     if (masked.chat.text.starts_with(after) && after.starts_with(before) && before.size() < after.size()) {
       masked.trained.push_back({before.size(), after.size()});
       ++masked.trained_turns;

@@ -73,6 +73,11 @@ Value as_filter(Tools& tools, const Value& self, const Arguments& given) {
   return call_builtin(tools, *find_filter(kFilter), self, given);
 }
 
+/// Unlike the filter of this name: words begin behind everything that is no letter.
+Value titled(Tools&, const Value& self, const Bound&) {
+  return text_value(title(*self.text()));
+}
+
 constexpr char kUpper[] = "upper";
 constexpr char kLower[] = "lower";
 constexpr char kCapitalize[] = "capitalize";
@@ -85,6 +90,7 @@ constexpr std::array kTextMethods{
     Builtin{"split", "sep maxsplit", split},
     Builtin{"startswith", "prefix", has_edge<false>},
     Builtin{"endswith", "suffix", has_edge<true>},
+    Builtin{"title", "", titled},
     Builtin{"upper", "*", nullptr, as_filter<kUpper>},
     Builtin{"lower", "*", nullptr, as_filter<kLower>},
     Builtin{"capitalize", "*", nullptr, as_filter<kCapitalize>},
@@ -118,12 +124,12 @@ Value unsupported(Tools&, const Value& self, const Arguments&) {
 }
 
 // What else Python has: these names are methods even where a dictionary has such a key.
-constexpr std::array<std::string_view, 35> kOtherText{
+constexpr std::array<std::string_view, 34> kOtherText{
     "casefold",   "center",    "count",      "encode",    "expandtabs",   "find",         "format",
     "format_map", "index",     "isalnum",    "isalpha",   "isascii",      "isdecimal",    "isdigit",
     "islower",    "isnumeric", "isspace",    "istitle",   "isupper",      "isidentifier", "isprintable",
     "join",       "ljust",     "maketrans",  "partition", "removeprefix", "removesuffix", "rfind",
-    "rindex",     "rjust",     "rpartition", "rsplit",    "splitlines",   "swapcase",     "title"};
+    "rindex",     "rjust",     "rpartition", "rsplit",    "splitlines",   "swapcase"};
 constexpr std::array<std::string_view, 7> kOtherDict{"clear",   "copy",       "fromkeys", "pop",
                                                      "popitem", "setdefault", "update"};
 constexpr std::array<std::string_view, 11> kOtherList{

@@ -352,5 +352,20 @@ TEST_F(PrepareChat, RefusesATokenizerThatChangesTheText) {
   EXPECT_EQ(run().chat->samples, 1U);
 }
 
+TEST_F(PrepareChat, RefusesToolsWhereTheModelHasATemplateForThem) {
+  std::filesystem::remove(dir_ / "hf/chat_template.jinja");
+  const Json both = {{{"name", "default"}, {"template", kChatMl}}, {{"name", "tool_use"}, {"template", "x"}}};
+  write_bytes(dir_ / "hf/tokenizer_config.json",
+              Json{{"eos_token", "<|im_end|>"}, {"bos_token", nullptr}, {"chat_template", both}}.dump());
+  Json line = chat({{"user", "Hi"}, {"assistant", "the he"}});
+  source({line});
+  (void)run();
+  EXPECT_EQ(stored().size(), 1U);
+  options_.force = true;
+  line["tools"] = Json::array({{{"name", "look_up"}}});
+  source({line});
+  EXPECT_MENTIONS(message_of([&] { run(); }, Code::kData), "another template, 'tool_use'");
+}
+
 }  // namespace
 }  // namespace echelon::data

@@ -30,7 +30,7 @@ Json turn(const char* role, const char* content) {
 
 MaskedChat mask(std::string_view text, const Json& messages, ChangedTurns changed = ChangedTurns::kRefuse) {
   const Json none;
-  const Json variables = Json::object();
+  const Json variables = {{"eos_token", "</s>"}};
   return mask_chat(ChatTemplate(text, "chat.jinja"), {messages, none, variables}, "assistant", changed);
 }
 
@@ -48,6 +48,16 @@ TEST(ChatMask, TrainsEachTurnWithItsEndAndNothingElse) {
   EXPECT_EQ(masked.turns, 2U);
   EXPECT_EQ(masked.trained_turns, 2U);
   EXPECT_EQ(trained(mask(kChatMl, Json::array({turn("user", "a")}))), "");
+}
+
+TEST(ChatMask, TakesTheEndOfATextFromItsTurnsButTheLast) {
+  // As Phi-3.
+  constexpr std::string_view kClosing =
+      "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
+      "{% if add_generation_prompt %}<|assistant|>{% else %}{{ eos_token }}{% endif %}";
+  EXPECT_EQ(trained(mask(kClosing, {turn("user", "a"), turn("assistant", "b"), turn("user", "c"),
+                                    turn("assistant", "d")})),
+            "[b<|end|>][d<|end|></s>]");
 }
 
 TEST(ChatMask, TakesWhatIsBetweenTags) {
