@@ -108,7 +108,7 @@ std::vector<Key> schedule_keys() {
       {ECHELON_KEY(schedule.warmup_start_factor), NumberRange{0.0, 1.0}, "",
        "Warm-up starts at this share of `optim.lr`."},
       {ECHELON_KEY(schedule.min_lr), NumberRange{0.0, 100.0}, "",
-       "Learning rate at the last step; at most `optim.lr`."},
+       "Learning rate to which a decay falls, reached behind its last step; at most `optim.lr`."},
       {ECHELON_KEY(schedule.step_size), IntegerRange{1, kMaxSteps}, "steps",
        "`step`: steps between two decays."},
       {ECHELON_KEY(schedule.step_epochs), IntegerRange{0, 1'000'000}, "epochs",
