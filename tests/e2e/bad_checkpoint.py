@@ -1,5 +1,4 @@
-"""Checkpoints that are damaged, unfinished, foreign or in the way: nothing is lost, and one line says what to do."""
-import json
+"""Checkpoints that are damaged, unfinished or foreign: nothing is lost, and one line says what to do."""
 import os
 import shutil
 
@@ -26,11 +25,6 @@ REFUSED = {
     "weights_of_a_hugging_face_folder": (5, HUGGING_FACE, product.ECHELON, "train", "recipe.yaml", "checkpoint.init_from=llama-hf"),
     "sample_of_no_folder": (5, {}, *SAMPLE, "run", "--prompt", "one"),
     "sample_of_no_folder_on_several_ranks": (5, {}, *SAMPLE, "run", "--prompt", "one", "--ranks", 2),
-    "consolidate_no_folder": (5, {}, product.CKPT, "consolidate", "run", "--to", "hdf5", "--output", "out.h5"),
-    **{f"{command}_no_folder": (2 if command == "ls" else 5, {}, product.CKPT, command, "run") for command in ("ls", "inspect", "verify")},
-    **{f"{command}_a_file": (2 if command == "ls" else 5, {"model.h5": "h5"}, product.CKPT, command, "model.h5")
-       for command in ("ls", "inspect", "verify")},
-    **{f"{command}_a_foreign_folder": (5, {"photos/a.jpg": "jpg"}, product.CKPT, command, "photos") for command in ("inspect", "verify")},
 }
 
 
@@ -145,39 +139,7 @@ class Tests(product.Case):
         self.flip_weight(self.checkpoints()[-1])
         self.expect(5, product.ECHELON, "sample", "run", "--prompt", "one", "--tokens", 4, "--ranks", 2, hide=SIZES)
 
-    # -- echelon-ckpt
-
-    def test_tool_on_an_uncommitted_checkpoint(self):
-        newest = self.trained(ranks=1)[-1]
-        (newest / "COMMIT").unlink()
-        name = newest.relative_to(self.folder)
-        for command in ("inspect", "verify"):
-            self.expect(5, product.CKPT, command, name)
-
-    def test_verify_of_a_damaged_checkpoint(self):
-        newest = self.trained()[-1].relative_to(self.folder)
-        self.flip_weight(self.folder / newest, rank=1)
-        self.command(product.CKPT, "verify", "--quick", newest)
-        report = json.loads(self.command(product.CKPT, "verify", "--json", newest, code=5).out)
-        self.assertFalse(report["ok"])
-        self.assertEqual([1], [damage["rank"] for damage in report["damages"]])
-        self.command(product.CKPT, "consolidate", newest, "--to", "hdf5", "--output", "out.h5", code=5)
-        self.assertFalse((self.folder / "out.h5").exists())
-
-    def test_consolidate_onto_something(self):
-        self.trained(ranks=1)
-        (self.folder / "out.h5").write_text("mine")
-        self.expect(2, product.CKPT, "consolidate", "run", "--to", "hdf5", "--output", "out.h5")
-        self.assertEqual("mine", (self.folder / "out.h5").read_text())
-
-    def test_consolidate_into_the_checkpoint(self):
-        newest = self.trained(ranks=1)[-1].relative_to(self.folder)
-        self.expect(2, product.CKPT, "consolidate", newest, "--to", "hdf5", "--output", newest / "out.h5")
-        self.command(product.CKPT, "verify", newest)
-
-    def test_consolidate_below_a_file(self):
-        self.trained(ranks=1)
-        self.expect(2, product.CKPT, "consolidate", "run", "--to", "hdf5", "--output", "recipe.yaml/out.h5")
+    # -- removal
 
     def test_old_checkpoints_are_removed_only_behind_whole_ones(self):
         self.train(self.recipe(**{**EVERY_2, "checkpoint.keep_last": 2}), ranks=2)

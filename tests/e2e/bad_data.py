@@ -4,52 +4,19 @@ import shutil
 import product
 
 BLOCK = 1 << 16
-
-
-def flipped(content, at):
-    changed = bytearray(content)
-    changed[at] ^= 1
-    return bytes(changed)
-
-
-# Cases of the golden table: what becomes of a token file.
-DAMAGES = {
-    "empty": lambda whole: b"",
-    "foreign": lambda whole: b"PK\x03\x04 is how other files begin " * 10,
-    "truncated": lambda whole: whole[:-1000],
-    "truncated_in_its_header": lambda whole: whole[:77],
-    "extended": lambda whole: whole + b"\n",
-    "header_bit_flipped": lambda whole: flipped(whole, 33),
-    "checksums_bit_flipped": lambda whole: flipped(whole, -2),
-    "token_bit_flipped": lambda whole: flipped(whole, 200),
-}
 # Cases of the golden table: what is asked for beside data/, other/ with another tokenizer, and mixed/ of the two.
 UNFIT = {
     "token_file_missing": ["data.path=data/none.tok"],
-    "token_file_is_a_folder": ["data.path=data"],
-    "token_file_of_a_larger_vocabulary": ["model.vocab_size=319"],
-    "token_file_shorter_than_a_sequence": ["data.path=other/train.tok", "data.seq_len=4096", "model.max_positions=4096"],
-    "tokenizer_missing": ["data.tokenizer=data/mine.model"],
-    "tokenizer_is_no_model": ["data.tokenizer=notes.txt"],
     "tokenizer_of_other_data": ["data.path=mixed/train.tok"],
     "validation_file_missing": ["data.validation.path=data/nothing.tok", "train.validate_every_steps=2"],
-    "validation_file_of_another_tokenizer": ["data.validation.path=other/valid.tok", "train.validate_every_steps=2"],
 }
 TOKENIZER = ["--train-tokenizer", 320]
 # Cases of the golden table: exit code, files, and what prepare is given besides its output.
 NOT_PREPARED = {
-    "no_matching_files": (4, {"source/picture.png": b"\x89PNG"}, "source", *TOKENIZER),
-    "source_missing": (4, {}, "source", *TOKENIZER),
-    "record_without_the_field": (4, {"a.jsonl": b'{"text": "one"}\n{"body": "two"}\n'}, "a.jsonl", "--format", "jsonl", *TOKENIZER),
     "record_is_no_json": (4, {"a.jsonl": b'{"text": "one"}\nonce upon a time\n'}, "a.jsonl", "--format", "jsonl", *TOKENIZER),
-    "text_is_not_utf8": (4, {"source/a.txt": "caf\u00e9".encode("latin-1")}, "source", *TOKENIZER),
-    "only_empty_files": (4, {"source/a.txt": b""}, "source", *TOKENIZER),
     "vocabulary_too_small_for_the_text": (
         4, {"source/a.txt": "".join(map(chr, range(0x4e00, 0x4e00 + 200))).encode()}, "source", "--train-tokenizer", 300),
     "output_not_writable": (4, {"source/a.txt": b"one two three"}, "source", "-o", "/proc/echelon-data", *TOKENIZER),
-    "without_a_tokenizer": (2, {"source/a.txt": b"one two three"}, "source"),
-    "tokenizer_is_no_model": (4, {"source/a.txt": b"one two three", "notes.txt": b"my tokenizer\n"},
-                              "source", "--tokenizer", "notes.txt"),
     "weight_of_no_source": (2, {}, "web=a", "--weight", "web=1", "--weight", "code=1"),
     "weight_twice": (2, {}, "web=a", "--weight", "web=1", "--weight", "web=2"),
     "weight_zero": (2, {}, "web=a", "--weight", "web=0"),
@@ -65,7 +32,7 @@ NOT_PREPARED = {
 
 
 class Tests(product.Case):
-    def refuse(self, *overrides, case):
+    def refuse(self, *overrides, case=""):
         """Training on data/ ends with 4; neither weights nor metrics are written."""
         self.recipe(**product.ON_TOKENS)
         self.expect(4, *self.train_command("recipe.yaml", *overrides), case=case)
@@ -73,23 +40,18 @@ class Tests(product.Case):
 
     def test_data_that_do_not_fit_are_refused(self):
         self.prepare()
-        self.prepare("other", vocabulary=319, words=600, seed=2)
+        self.prepare("other", vocabulary=319)
         (self.folder / "mixed").mkdir()
         for source in ("data/train.tok", "other/tokenizer.model"):
             shutil.copy(self.folder / source, self.folder / "mixed")
-        (self.folder / "notes.txt").write_text("my tokenizer\n")
         for case, overrides in UNFIT.items():
             with self.subTest(case):
                 self.refuse(*overrides, case=case)
 
-    def test_token_file_damaged(self):
+    def test_token_file_bit_flipped(self):
         self.prepare()
-        path = self.folder / "data/train.tok"
-        whole = path.read_bytes()
-        for case, damage in DAMAGES.items():
-            path.write_bytes(damage(whole))
-            with self.subTest(case):
-                self.refuse(case=case)
+        self.flip("data/train.tok", 200)
+        self.refuse()
 
     def test_token_file_bit_flipped_where_only_one_rank_reads(self):
         self.prepare(words=40000)

@@ -86,30 +86,6 @@ TEST(Loader, ReadsTheSameSamplesInAnyPortions) {
   }
 }
 
-TEST(Loader, PartitionsEachGlobalBatchOverAnyNumberOfRanks) {
-  const TempDir dir;
-  write_counting_file(dir / "a.tok", {1001}, kVocabulary);
-  constexpr std::int64_t kGlobalBatch = 12;
-  std::vector<std::vector<std::int64_t>> by_world;
-  for (const std::int64_t ranks : {1, 2, 3}) {
-    std::vector<std::int64_t> seen;
-    for (std::int64_t step = 0; step < 20; ++step) {  // 240 samples: over the end of the epoch of 100, twice
-      for (std::int64_t rank = 0; rank < ranks; ++rank) {
-        const auto loader =
-            make_loader(options_for(dir / "a.tok", 10), kVocabulary, 4);  // each rank opens its own
-        const std::int64_t rows = kGlobalBatch / ranks;
-        const auto firsts = first_ids(loader->read(step * kGlobalBatch + rank * rows, rows));
-        seen.insert(seen.end(), firsts.begin(), firsts.end());
-      }
-    }
-    by_world.push_back(seen);
-  }
-  EXPECT_EQ(by_world[0].size(), 240U);
-  EXPECT_EQ(std::set(by_world[0].begin(), by_world[0].begin() + 100).size(), 100U);
-  EXPECT_EQ(by_world[1], by_world[0]);
-  EXPECT_EQ(by_world[2], by_world[0]);
-}
-
 TEST(Loader, KeepsItsOrderBetweenReleases) {
   // A resumed run reads on where it stopped: another order would repeat and skip samples without a word.
   const TempDir dir;
@@ -190,6 +166,15 @@ TEST(Loader, RefusesTheWrongTokenizer) {
   EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }), expected);
   options.validation.path = options.path;
   EXPECT_EQ(message_of([&] { (void)make_validation_loader(options, 300, 1); }), expected);
+  // Validation data have the tokenizer of the training data, not the one that lies beside them.
+  write_bytes(dir / "v/tokenizer.model", "two model");
+  write_counting_file(dir / "v/v.tok", {100}, 300, tokenizer_digest(dir / "v/tokenizer.model"));
+  DataOptions two = options_for(dir / "a.tok", 4);
+  two.validation.path = (dir / "v/v.tok").string();
+  EXPECT_EQ(message_of([&] { (void)make_validation_loader(two, 300, 1); }),
+            str("token file '", two.validation.path, "' was made with another tokenizer than '",
+                (dir / "tokenizer.model").string(),
+                "': name the right one in data.tokenizer or prepare the data again"));
   options.tokenizer = (dir / "none.model").string();
   EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }),
             str("tokenizer '", options.tokenizer,

@@ -301,12 +301,15 @@ std::vector<std::pair<std::int64_t, std::int64_t>> ledger(const DataOptions& opt
 }
 
 TEST_F(Mixture, IsTheSameForAnyRanksAndAfterResumingWithOthers) {
-  const auto whole = ledger(options_, 1, 0, 30, 12);
-  EXPECT_EQ(whole.size(), 360U);
-  for (const std::int64_t ranks : {2, 3, 4}) EXPECT_EQ(ledger(options_, ranks, 0, 30, 12), whole);
-  auto resumed = ledger(options_, 4, 0, 7, 12);
-  for (const auto& sample : ledger(options_, 3, 7, 30, 12)) resumed.push_back(sample);
-  EXPECT_EQ(resumed, whole);
+  for (const Packing packing : {Packing::kPad, Packing::kStream}) {
+    options_.packing = packing;
+    const auto whole = ledger(options_, 1, 0, 30, 12);
+    EXPECT_EQ(whole.size(), 360U);
+    for (const std::int64_t ranks : {2, 3, 4}) EXPECT_EQ(ledger(options_, ranks, 0, 30, 12), whole);
+    auto resumed = ledger(options_, 4, 0, 7, 12);
+    for (const auto& sample : ledger(options_, 3, 7, 30, 12)) resumed.push_back(sample);
+    EXPECT_EQ(resumed, whole) << word_of(packing);
+  }
 }
 
 TEST(SampleLedger, HoldsEverySampleOnceAnEpochOverResumesAtOtherWorldSizes) {

@@ -39,6 +39,11 @@ class HostileTokenFile : public ::testing::Test {
     write_bytes(path_, bytes_);
     return message_of([&] { TokenFile(path_).verify(); });
   }
+  /// Of what a run finds before it reads a token.
+  std::string refusal_at_open() {
+    write_bytes(path_, bytes_);
+    return message_of([&] { TokenFile file(path_); });
+  }
   std::string named(std::string_view rest) const { return str("token file '", path_.string(), "' ", rest); }
 
   TempDir dir_;
@@ -142,21 +147,21 @@ TEST_F(HostileTokenFile, RefusesFolderAndPipe) {
 
 TEST_F(HostileTokenFile, RefusesEmptyFile) {
   bytes_.clear();
-  EXPECT_EQ(refusal(), named("is empty: prepare the data again"));
+  EXPECT_EQ(refusal_at_open(), named("is empty: prepare the data again"));
 }
 
 TEST_F(HostileTokenFile, RefusesForeignMagic) {
   const std::string expected =
       named("is not a token file (it starts with other bytes): name a file made by `echelon prepare`");
   bytes_[1] = 'X';
-  EXPECT_EQ(refusal(), expected);
+  EXPECT_EQ(refusal_at_open(), expected);
   bytes_ = "hi";
-  EXPECT_EQ(refusal(), expected);
+  EXPECT_EQ(refusal_at_open(), expected);
 }
 
 TEST_F(HostileTokenFile, RefusesNewerVersion) {
   set(8, std::uint32_t{5});
-  EXPECT_EQ(refusal(),
+  EXPECT_EQ(refusal_at_open(),
             named("has format version 5, this build reads versions 1 to 4: use the echelon that made it or "
                   "prepare the data again"));
 }
@@ -166,7 +171,7 @@ TEST_F(HostileTokenFile, RefusesDamagedHeaderWhereverItIsHit) {
   for (std::size_t at = 12; at < kTokenHeaderBytes; ++at) {
     bytes_ = whole;
     bytes_[at] = static_cast<char>(bytes_[at] ^ 0x10);
-    ASSERT_EQ(refusal(),
+    ASSERT_EQ(refusal_at_open(),
               named("is damaged: its header does not match its checksum; copy or prepare it again"))
         << at;
   }
@@ -179,14 +184,14 @@ TEST_F(HostileTokenFile, RefusesEveryTruncation) {
     const std::string rest = size < kTokenHeaderBytes
                                  ? str(" bytes do not hold its header; copy or prepare it again")
                                  : str(" bytes instead of ", whole.size(), "; copy or prepare it again");
-    EXPECT_EQ(refusal(), named(str("is cut short: ", size, rest)));
+    EXPECT_EQ(refusal_at_open(), named(str("is cut short: ", size, rest)));
   }
 }
 
 TEST_F(HostileTokenFile, RefusesExtendedFile) {
   bytes_ += "x";
-  EXPECT_EQ(refusal(), named(str("has extra bytes at its end: ", bytes_.size(), " bytes instead of ",
-                                 bytes_.size() - 1, "; copy or prepare it again")));
+  EXPECT_EQ(refusal_at_open(), named(str("has extra bytes at its end: ", bytes_.size(), " bytes instead of ",
+                                         bytes_.size() - 1, "; copy or prepare it again")));
 }
 
 TEST_F(HostileTokenFile, RefusesDamagedBlockByNumber) {
@@ -212,7 +217,7 @@ TEST_F(HostileTokenFile, RefusesDamageAnywhereBehindTheHeader) {
 
 TEST_F(HostileTokenFile, RefusesDamagedChecksumTable) {
   bytes_.back() = static_cast<char>(bytes_.back() ^ 1);
-  EXPECT_EQ(refusal(),
+  EXPECT_EQ(refusal_at_open(),
             named("is damaged: its block checksums do not match their checksum; copy or prepare it again"));
 }
 
@@ -247,7 +252,7 @@ TEST_F(HostileTokenFile, RefusesSealedHeadersThatNoWriterMakes) {
     bytes_ = whole;
     c.wide ? set(c.offset, c.value) : set(c.offset, static_cast<std::uint32_t>(c.value));
     reseal();
-    EXPECT_EQ(refusal(), named(str("has an invalid header (", c.field, "): prepare the data again")));
+    EXPECT_EQ(refusal_at_open(), named(str("has an invalid header (", c.field, "): prepare the data again")));
   }
 }
 

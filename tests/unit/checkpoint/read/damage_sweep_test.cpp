@@ -1,9 +1,7 @@
-// A bit of every byte of a small checkpoint flipped, every file cut at one length of three (in the long form
-// every bit, every length): nothing goes unnoticed, and what is said points at the place.
+// A bit of every byte of a small checkpoint flipped (of COMMIT all 8), every file cut at one length of three
+// (in the long form every bit, every length): nothing goes unnoticed, and what is said points at the place.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-
-#include <set>
 
 #include "checkpoint/folder/contents.h"
 #include "support/long_form.h"
@@ -51,7 +49,6 @@ class Small {
     const fs::Fd fd = fs::open(folder_ / file, O_WRONLY | O_CREAT | O_TRUNC, Code::kCheckpoint);
     fs::write_at(fd, 0, std::as_bytes(std::span(text)), Code::kCheckpoint, folder_ / file);
   }
-  void remove(const std::string& file) const { EXPECT_EQ(fs::disk().unlink((folder_ / file).c_str()), 0); }
 
  private:
   MemoryDisk disk_;
@@ -136,7 +133,7 @@ TEST(DamageSweep, EveryFlippedBitIsFoundAndPlaced) {
         }
       }
       for (int bit = 0; bit < 8; ++bit) {
-        if (!echelon::test::long_form() && bit != static_cast<int>(byte % 8)) continue;
+        if (!echelon::test::long_form() && file != "COMMIT" && bit != static_cast<int>(byte % 8)) continue;
         ++bits;
         flips.flip(byte, bit);
         const VerifyReport report = verify(small.folder(), VerifyDepth::kDeep, {});
@@ -176,43 +173,6 @@ TEST(DamageSweep, EveryLengthButTheRightOneIsFound) {
     small.put(file, whole);
   }
   EXPECT_TRUE(verify(small.folder(), VerifyDepth::kDeep, {}).damages.empty());
-}
-
-TEST(DamageSweep, WhatHappenedToAShardIsToldApart) {
-  const std::string shard = kFiles.back();
-  const auto told = [&](auto&& harm) {
-    const Small small;
-    harm(small);
-    const std::string error = error_of([&] { Reader{small.folder()}; });
-    EXPECT_MENTIONS(error, shard);
-    return error;
-  };
-  std::set<std::string> texts;
-  const std::vector<std::pair<std::string, std::function<void(const Small&)>>> mishaps{
-      {"is missing", [&](const Small& s) { s.remove(shard); }},
-      {"has 0 bytes", [&](const Small& s) { s.put(shard, ""); }},
-      {"cut short", [&](const Small& s) { s.put(shard, s.content(shard).substr(0, s.size(shard) - 1)); }},
-      {"extended", [&](const Small& s) { s.put(shard, s.content(shard) + '\0'); }},
-      {"is not a checkpoint shard", [&](const Small& s) { s.put(shard, std::string(s.size(shard), '\0')); }},
-      {"index",
-       [&](const Small& s) {
-         std::string bytes = s.content(shard);
-         bytes[300] ^= 1;
-         s.put(shard, bytes);
-       }},
-      {"a stale file",
-       [&](const Small& s) {
-         s.remove(shard);
-         write_shard(s.folder(), 1, 2, "0badcafe",
-                     slices_of(s.example(), 1, contents_of(s.example().tensors)));
-       }},
-  };
-  for (const auto& [part, harm] : mishaps) {
-    const std::string text = told(harm);
-    EXPECT_MENTIONS(text, part) << part << "\n" << text;
-    texts.insert(text);
-  }
-  EXPECT_EQ(texts.size(), mishaps.size());
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/str.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"
 #include "unit/checkpoint/tool/run_tool.h"
@@ -28,7 +29,7 @@ TEST(Tool, CallsAWrongCommandLineUsage) {
   expect_one_line(tool({"verify"}), 2, "CKPT");
   expect_one_line(tool({"verify", "--quick", "--deep", "x"}), 2, "--deep");
   expect_one_line(tool({"consolidate", "x", "--to", "pickle", "--output", "y"}), 2, "pickle");
-  expect_one_line(tool({"ls", "/no/such/folder"}), 2, "/no/such/folder");
+  expect_one_line(tool({"ls", "/no/such/folder"}), 2, "no folder '/no/such/folder'");
 }
 
 TEST(Tool, ListsEveryAttemptWithItsState) {
@@ -116,7 +117,9 @@ TEST(Tool, VerifyNamesRankTensorAndBytes) {
   const Outcome text = tool({"verify", folder});
   expect_one_line(text, 5, "damaged in 1 place");
   EXPECT_MENTIONS(text.out, "rank 1", "'rng/state'", "file bytes");
-  const json report = json::parse(tool({"verify", "--json", folder}).out);
+  const Outcome machine = tool({"verify", "--json", folder});
+  EXPECT_EQ(machine.code, 5);
+  const json report = json::parse(machine.out);
   EXPECT_EQ(report["ok"], false);
   EXPECT_EQ(report["damages"][0]["rank"], 1);
   EXPECT_EQ(report["damages"][0]["tensor"], "rng/state");
@@ -133,13 +136,29 @@ TEST(Tool, VerifyOfARunLooksAtItsNewestCommitEvenIfDamaged) {
                   "step-000000002");
 }
 
-TEST(Tool, RefusesUncommittedAndAbsentCheckpoints) {
+TEST(Tool, RefusesWhatIsNoCommittedCheckpoint) {
   const TempDir dir;
   const Path folder = write_shards(dir.path(), {});
-  expect_one_line(tool({"verify", folder}), 5, "damaged");
-  expect_one_line(tool({"inspect", folder}), 5, "never committed");
-  expect_one_line(tool({"inspect", dir.path()}), 5, "no committed checkpoint");
-  expect_one_line(tool({"inspect", dir.path() / "absent"}), 5, "no such folder");
+  expect_one_line(tool({"verify", folder}), 5, "is damaged in 1 place");
+  expect_one_line(tool({"inspect", folder}), 5,
+                  "was never committed (it has no file COMMIT): its save did not finish; use an earlier one");
+  const TempDir foreign;
+  const Path file = foreign.path() / "model.h5";
+  spill(file, "h5");
+  const auto on = [&](const std::string& command, const Path& checkpoint) {
+    if (command != "consolidate") return tool({command, checkpoint});
+    return tool({command, checkpoint, "--to", "hdf5", "--output", dir.path() / "out.h5"});
+  };
+  const std::string name_one = "; name a run folder or a step folder";
+  for (const char* command : {"inspect", "verify", "consolidate"}) {
+    for (const Path& absent : {dir.path() / "absent", file})
+      expect_one_line(on(command, absent), 5,
+                      str("no checkpoint '", absent.string(), "': there is no such folder", name_one));
+    for (const Path& empty : {dir.path(), foreign.path()})
+      expect_one_line(on(command, empty), 5,
+                      str("no committed checkpoint in '", empty.string(), "'", name_one));
+  }
+  expect_one_line(tool({"ls", file}), 2, str("no folder '", file.string(), "'"));
 }
 
 TEST(Tool, ConsolidatesOnlyToAFreshPlaceOutsideTheCheckpoint) {
@@ -155,10 +174,11 @@ TEST(Tool, ConsolidatesOnlyToAFreshPlaceOutsideTheCheckpoint) {
   expect_one_line(into(dir.path() / "dangling"), 2, "exists already");
   expect_one_line(into(folder / "model.h5"), 2, "inside the checkpoint");
   expect_one_line(into(folder / "absent" / "model.h5"), 2, "inside the checkpoint");
-  expect_one_line(into(dir.path() / "taken" / "model.h5"), 2, "cannot create folder");
+  expect_one_line(into(dir.path() / "taken" / "model.h5"), 2, "taken' is a file");
   EXPECT_EQ(into(dir.path() / "model.h5").code, 0);
   EXPECT_EQ(into(dir.path() / "absent" / "deep" / "model.h5").code, 0);
   EXPECT_EQ(names_in(dir.path()), (std::vector<std::string>{"absent", "c", "dangling", "model.h5", "taken"}));
+  EXPECT_EQ(tool({"verify", folder}).code, 0);
 }
 
 TEST(Tool, LeavesNothingOfAConsolidationThatFails) {

@@ -1,6 +1,5 @@
 // What a save refuses, what it leaves behind when it fails, and what prune removes.
 #include <gtest/gtest.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -164,34 +163,6 @@ TEST(Shard, AFileSizeLimitIsAnErrorNotASignal) {
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old), 0);
   EXPECT_MENTIONS(error, "ulimit -f");
   EXPECT_TRUE(names_in(dir.path() / "step-000001200.a1b2c3d4").empty());
-}
-
-TEST(Shard, AFullDiskIsReportedAndLeavesNothing) {
-  const TempDir dir;
-  if (::mount("none", dir.path().c_str(), "tmpfs", 0, "size=1m") != 0)
-    GTEST_SKIP() << "needs the right to mount";
-  const std::string error = error_of([&] { write_shards(dir.path(), {}); });
-  const bool empty = names_in(dir.path() / "step-000001200.a1b2c3d4").empty();
-  ASSERT_EQ(::umount(dir.path().c_str()), 0);
-  EXPECT_MENTIONS(error, "No space left on device", "cannot reserve");
-  EXPECT_TRUE(empty);
-}
-
-TEST(Commit, AFullDiskAtTheEndLeavesNoCommit) {
-  const TempDir dir;
-  if (::mount("none", dir.path().c_str(), "tmpfs", 0, "size=4m") != 0)
-    GTEST_SKIP() << "needs the right to mount";
-  Example example;
-  const Path folder = write_shards(dir.path(), example);
-  example.attachments["tokenizer.model"] = std::string(2 << 20, 'x');
-  const std::string error = error_of([&] { commit(folder, commit_info(example)); });
-  const bool committed = std::filesystem::exists(folder / "COMMIT");
-  const auto found = list(dir.path());
-  ASSERT_EQ(::umount(dir.path().c_str()), 0);
-  EXPECT_MENTIONS(error, "No space left on device");
-  EXPECT_FALSE(committed);
-  ASSERT_EQ(found.size(), 1U);
-  EXPECT_FALSE(found[0].committed);
 }
 
 TEST(Prune, KeepsTheNewestAndRemovesLeftoversBeforeThem) {
