@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -11,13 +12,12 @@
 #include "comm/communicator.h"
 #include "comm/mpi/mpi_world.h"
 
-// One rank of a job in which something goes wrong (comm_failures.cpp). The last rank misbehaves as the
-// scenario says; every rank writes to FOLDER/rank-R: seconds until its error, the error's code and text, and
-// the text of the next operation's error.
+// One rank of a job in which something goes wrong (comm_failures.cpp): FOLDER SCENARIO DEADLINE_S. The last
+// rank misbehaves as the scenario says; every rank writes to FOLDER/rank-R: seconds until its error, the
+// error's code and text, and the text of the next operation's error.
 namespace {
 
 using namespace echelon;
-constexpr double kTimeout = 2.0;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -48,10 +48,10 @@ void operate(Communicator& world, const std::string& scenario, bool last) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 99;
+  if (argc != 4) return 99;
   std::signal(SIGTERM, SIG_IGN);  // the launcher's way to stop the others is not what is tested here
   const auto job = bootstrap(Launch::kPmix, 20.0);
-  auto world = make_mpi_communicator(*job, kTimeout);
+  auto world = make_mpi_communicator(*job, std::atof(argv[3]));
   world->barrier("start");
   const bool last = world->rank() == world->size() - 1;
   std::ofstream file(std::string(argv[1]) + "/rank-" + std::to_string(world->rank()));

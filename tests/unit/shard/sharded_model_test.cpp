@@ -4,12 +4,9 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <chrono>
 #include <cstring>
 #include <functional>
 #include <map>
-#include <thread>
 
 #include "base/error.h"
 #include "comm/local_communicator.h"
@@ -532,36 +529,26 @@ TEST(ShardedModel, ResultsRepeatBitForBit) {
     EXPECT_TRUE(at::equal(gradients[0][i], gradients[1][i])) << i;
 }
 
-/// A communicator whose operations end a while after they were issued, on a thread of their own, as real ones
-/// do.
+/// A communicator whose sums are under way, and use their memory, until somebody waits for them.
 class Slow final : public test::SilentCommunicator {
  public:
   Slow() : SilentCommunicator(0, 1) {}
-  ~Slow() override {
-    for (std::thread& thread : threads_) thread.join();
-  }
   Pending reduce_scatter(void* input, DType type, float* output, std::size_t count, float, bool,
                          std::string_view) override {
-    auto state = std::make_shared<State>();
-    threads_.emplace_back([=] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      std::memcpy(output, input, count * size_of(type));
-      state->done = true;
-    });
-    last = state;
-    return Pending(state);
+    last = std::make_shared<Sum>();
+    last->copy = [=] { std::memcpy(output, input, count * size_of(type)); };
+    return Pending(last);
   }
 
-  struct State final : Pending::State {
+  struct Sum final : Pending::State {
     void wait() override {
-      while (!done) std::this_thread::yield();
+      copy();
+      done = true;
     }
-    std::atomic<bool> done{false};
+    std::function<void()> copy;
+    bool done = false;
   };
-  std::shared_ptr<State> last;
-
- private:
-  std::vector<std::thread> threads_;
+  std::shared_ptr<Sum> last;
 };
 
 TEST(ShardedModel, MemoryStaysAsLongAsACollectiveUsesIt) {
