@@ -26,34 +26,29 @@ constexpr int kDiffer = 1;  // as of diff(1)
 constexpr const char* kCheckpointHelp = "Step folder, or a run folder for its newest commit";
 
 void add_ls(CLI::App& app) {
-  auto options = std::make_shared<LsOptions>();
-  CLI::App* command = app.add_subcommand("ls", "List the checkpoints of a run");
-  command->add_option("RUN", options->folder, "Run folder, its checkpoints folder, or one step folder")
+  const auto [command, options] =
+      add_command<LsOptions>(app, "ls", "List the checkpoints of a run", list_checkpoints);
+  command.add_option("RUN", options.folder, "Run folder, its checkpoints folder, or one step folder")
       ->required();
-  add_json(*command, options->json);
-  command->callback([options] { list_checkpoints(*options); });
+  add_json(command, options.json);
 }
 
 void add_inspect(CLI::App& app) {
-  auto options = std::make_shared<InspectOptions>();
-  CLI::App* command = app.add_subcommand("inspect", "Show what a checkpoint holds, without reading tensors");
-  command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
-  add_json(*command, options->json);
-  command->callback([options] { inspect(*options); });
+  const auto [command, options] = add_command<InspectOptions>(
+      app, "inspect", "Show what a checkpoint holds, without reading tensors", inspect);
+  command.add_option("CKPT", options.checkpoint, kCheckpointHelp)->required();
+  add_json(command, options.json);
 }
 
 void add_verify(CLI::App& app) {
-  auto options = std::make_shared<VerifyOptions>();
-  CLI::App* command =
-      app.add_subcommand("verify", "Check that a checkpoint is complete and undamaged; list all damage");
-  command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
+  const auto [command, options] = add_command<VerifyOptions>(
+      app, "verify", "Check that a checkpoint is complete and undamaged; list all damage", verify_checkpoint);
+  command.add_option("CKPT", options.checkpoint, kCheckpointHelp)->required();
   CLI::Option* quick =
-      command->add_flag("--quick", options->quick, "Sizes, indexes and coverage only, no tensor bytes");
-  command->add_flag("--deep", options->deep, "Also every byte against its checksum (default)")
-      ->excludes(quick);
-  add_json(*command, options->json);
-  add_quiet(*command);
-  command->callback([options] { verify_checkpoint(*options); });
+      command.add_flag("--quick", options.quick, "Sizes, indexes and coverage only, no tensor bytes");
+  command.add_flag("--deep", options.deep, "Also every byte against its checksum (default)")->excludes(quick);
+  add_json(command, options.json);
+  add_quiet(command);
 }
 
 void add_shard_size(CLI::App& command, std::string& size) {
@@ -79,71 +74,65 @@ void add_type(CLI::App& command, families::OutputType& type, const char* help) {
 }
 
 void add_consolidate(CLI::App& app) {
-  auto options = std::make_shared<ConsolidateOptions>();
-  CLI::App* command = app.add_subcommand("consolidate", "Join the shards into whole tensors");
-  command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
-  add_choice(*command, "--to", options->to, "hdf5: one file; safetensors: a folder that transformers opens")
+  const auto [command, options] =
+      add_command<ConsolidateOptions>(app, "consolidate", "Join the shards into whole tensors", consolidate);
+  command.add_option("CKPT", options.checkpoint, kCheckpointHelp)->required();
+  add_choice(command, "--to", options.to, "hdf5: one file; safetensors: a folder that transformers opens")
       ->required();
-  command->add_option("-o,--output", options->output, "File or folder to make; must not exist")->required();
-  add_type(*command, options->dtype, "Type of the model's floating-point tensors");
-  command->add_flag("--optimizer", options->optimizer, "Also the optimizer's and all other tensors");
-  add_shard_size(*command, options->max_shard_size);
-  add_limits(*command, options->limits);
-  add_quiet(*command);
-  command->callback([options] { consolidate(*options); });
+  command.add_option("-o,--output", options.output, "File or folder to make; must not exist")->required();
+  add_type(command, options.dtype, "Type of the model's floating-point tensors");
+  command.add_flag("--optimizer", options.optimizer, "Also the optimizer's and all other tensors");
+  add_shard_size(command, options.max_shard_size);
+  add_limits(command, options.limits);
+  add_quiet(command);
 }
 
 void add_export(CLI::App& app) {
-  auto options = std::make_shared<ExportOptions>();
-  CLI::App* command = app.add_subcommand(
-      "export", "Write the model as a Hugging Face folder; of a run with LoRA, the adapter as peft's");
-  command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
-  command->add_option("-o,--output", options->output, "Folder to make; must not exist")->required();
-  add_type(*command, options->dtype, "Type of the weights");
-  command->add_flag("--ema", options->ema, "The averaged weights instead of the last ones");
-  command->add_flag("--merge", options->merge, "LoRA: the whole model, adapters added to its weights");
-  command->add_option("--base", options->base,
-                      "LoRA: name or folder of the base, for peft to find it by (base_model_name_or_path); "
-                      "with --merge its folder, if it is not where the checkpoint says");
-  add_shard_size(*command, options->max_shard_size);
-  add_limits(*command, options->limits);
-  add_quiet(*command);
-  command->callback([options] { export_weights(*options); });
+  const auto [command, options] = add_command<ExportOptions>(
+      app, "export", "Write the model as a Hugging Face folder; of a run with LoRA, the adapter as peft's",
+      export_weights);
+  command.add_option("CKPT", options.checkpoint, kCheckpointHelp)->required();
+  command.add_option("-o,--output", options.output, "Folder to make; must not exist")->required();
+  add_type(command, options.dtype, "Type of the weights");
+  command.add_flag("--ema", options.ema, "The averaged weights instead of the last ones");
+  command.add_flag("--merge", options.merge, "LoRA: the whole model, adapters added to its weights");
+  command.add_option("--base", options.base,
+                     "LoRA: name or folder of the base, for peft to find it by (base_model_name_or_path); "
+                     "with --merge its folder, if it is not where the checkpoint says");
+  add_shard_size(command, options.max_shard_size);
+  add_limits(command, options.limits);
+  add_quiet(command);
 }
 
 void add_view(CLI::App& app) {
-  auto options = std::make_shared<ViewOptions>();
-  CLI::App* command =
-      app.add_subcommand("view", "Make a small HDF5 file that shows every tensor whole; copies nothing");
-  command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
-  command->add_option("-o,--output", options->output, "File to make; must not exist")->required();
-  add_quiet(*command);
-  command->callback([options] { make_view(*options); });
+  const auto [command, options] = add_command<ViewOptions>(
+      app, "view", "Make a small HDF5 file that shows every tensor whole; copies nothing", make_view);
+  command.add_option("CKPT", options.checkpoint, kCheckpointHelp)->required();
+  command.add_option("-o,--output", options.output, "File to make; must not exist")->required();
+  add_quiet(command);
 }
 
 void add_salvage(CLI::App& app) {
-  auto options = std::make_shared<SalvageOptions>();
-  CLI::App* command = app.add_subcommand(
-      "salvage", "Find the intact tensors in a step folder that is damaged or was never committed");
-  command->add_option("DIR", options->folder, "Step folder")->required()->check(CLI::ExistingDirectory);
-  command->add_option("-o,--output", options->output,
-                      "HDF5 file for the intact tensors, with a report beside it; must not exist");
-  add_json(*command, options->json);
-  add_limits(*command, options->limits);
-  add_quiet(*command);
-  command->callback([options] { salvage_tensors(*options); });
+  const auto [command, options] = add_command<SalvageOptions>(
+      app, "salvage", "Find the intact tensors in a step folder that is damaged or was never committed",
+      salvage_tensors);
+  command.add_option("DIR", options.folder, "Step folder")->required()->check(CLI::ExistingDirectory);
+  command.add_option("-o,--output", options.output,
+                     "HDF5 file for the intact tensors, with a report beside it; must not exist");
+  add_json(command, options.json);
+  add_limits(command, options.limits);
+  add_quiet(command);
 }
 
 void add_diff(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<DiffOptions>();
-  CLI::App* command = app.add_subcommand(
-      "diff", "Compare the tensors of two checkpoints, without reading them; exits 1 when they differ");
-  command->add_option("A", options->a, kCheckpointHelp)->required();
-  command->add_option("B", options->b, kCheckpointHelp)->required();
-  command->add_flag("--data", options->data, "Read the tensors that differ and report by how much");
-  add_json(*command, options->json);
-  add_quiet(*command);
-  command->callback([options, &exit_code] { exit_code = diff_checkpoints(*options) ? 0 : kDiffer; });
+  const auto [command, options] = add_command<DiffOptions>(
+      app, "diff", "Compare the tensors of two checkpoints, without reading them; exits 1 when they differ",
+      [&exit_code](const DiffOptions& given) { exit_code = diff_checkpoints(given) ? 0 : kDiffer; });
+  command.add_option("A", options.a, kCheckpointHelp)->required();
+  command.add_option("B", options.b, kCheckpointHelp)->required();
+  command.add_flag("--data", options.data, "Read the tensors that differ and report by how much");
+  add_json(command, options.json);
+  add_quiet(command);
 }
 
 CLI::Option* add_world(CLI::App& command, int& world) {
@@ -153,34 +142,32 @@ CLI::Option* add_world(CLI::App& command, int& world) {
 }
 
 void add_import(CLI::App& app) {
-  auto options = std::make_shared<ImportOptions>();
-  CLI::App* command =
-      app.add_subcommand("import",
-                         "Make a checkpoint of weights in Hugging Face's safetensors format; with --base, of "
-                         "a LoRA adapter of peft");
+  const auto [command, options] = add_command<ImportOptions>(
+      app, "import",
+      "Make a checkpoint of weights in Hugging Face's safetensors format; with --base, of "
+      "a LoRA adapter of peft",
+      import_weights);
   command
-      ->add_option("DIR", options->input,
-                   "Hugging Face folder, or a .safetensors file beside a config.json; or peft's folder of an "
-                   "adapter")
+      .add_option("DIR", options.input,
+                  "Hugging Face folder, or a .safetensors file beside a config.json; or peft's folder of an "
+                  "adapter")
       ->required();
-  command->add_option("--base", options->base,
-                      "LoRA: the adapter's base, a checkpoint or a Hugging Face folder; the new checkpoint "
-                      "names it and does not copy it");
-  command->add_option("-o,--output", options->output, "Folder to make; must not exist")->required();
-  add_type(*command, options->dtype, "Type of the weights; the trainer's own is fp32");
-  add_world(*command, options->world);
-  add_quiet(*command);
-  command->callback([options] { import_weights(*options); });
+  command.add_option("--base", options.base,
+                     "LoRA: the adapter's base, a checkpoint or a Hugging Face folder; the new checkpoint "
+                     "names it and does not copy it");
+  command.add_option("-o,--output", options.output, "Folder to make; must not exist")->required();
+  add_type(command, options.dtype, "Type of the weights; the trainer's own is fp32");
+  add_world(command, options.world);
+  add_quiet(command);
 }
 
 void add_reshard(CLI::App& app) {
-  auto options = std::make_shared<ReshardOptions>();
-  CLI::App* command = app.add_subcommand("reshard", "Rewrite a checkpoint with a different number of shards");
-  command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
-  add_world(*command, options->world)->required();
-  command->add_option("-o,--output", options->output, "Folder to make; must not exist")->required();
-  add_quiet(*command);
-  command->callback([options] { reshard(*options); });
+  const auto [command, options] = add_command<ReshardOptions>(
+      app, "reshard", "Rewrite a checkpoint with a different number of shards", reshard);
+  command.add_option("CKPT", options.checkpoint, kCheckpointHelp)->required();
+  add_world(command, options.world)->required();
+  command.add_option("-o,--output", options.output, "Folder to make; must not exist")->required();
+  add_quiet(command);
 }
 
 void add_removal(CLI::App& command, Path& run, bool& yes, bool& json) {
@@ -195,33 +182,31 @@ void add_removal(CLI::App& command, Path& run, bool& yes, bool& json) {
 }
 
 void add_prune(CLI::App& app) {
-  auto options = std::make_shared<PruneOptions>();
-  CLI::App* command = app.add_subcommand("prune", "Remove old checkpoints of a run");
-  add_removal(*command, options->run, options->yes, options->json);
+  const auto [command, options] =
+      add_command<PruneOptions>(app, "prune", "Remove old checkpoints of a run", prune_run);
+  add_removal(command, options.run, options.yes, options.json);
   command
-      ->add_option(
-          "--keep-last", options->keep_last,
+      .add_option(
+          "--keep-last", options.keep_last,
           "Number of newest checkpoints to keep, at least 2; 0 means all. They are read whole first: what "
           "is damaged does not count")
       ->check(in_range(std::int64_t{0}, checkpoint::kMaxStep))
       ->capture_default_str();
   command
-      ->add_option("--keep-every", options->keep_every,
-                   "Also keep the steps that are multiples of this; 0 means none")
+      .add_option("--keep-every", options.keep_every,
+                  "Also keep the steps that are multiples of this; 0 means none")
       ->check(in_range(std::int64_t{0}, checkpoint::kMaxStep))
       ->capture_default_str();
-  command->add_option("--keep-step", options->keep_steps, "Also keep this step; may be given several times");
-  command->add_flag("--quick", options->quick,
-                    "Read no tensor: a checkpoint whose files have the right sizes counts as intact");
-  add_quiet(*command);
-  command->callback([options] { prune_run(*options); });
+  command.add_option("--keep-step", options.keep_steps, "Also keep this step; may be given several times");
+  command.add_flag("--quick", options.quick,
+                   "Read no tensor: a checkpoint whose files have the right sizes counts as intact");
+  add_quiet(command);
 }
 
 void add_gc(CLI::App& app) {
-  auto options = std::make_shared<GcOptions>();
-  CLI::App* command = app.add_subcommand("gc", "Remove what interrupted saves and commands left behind");
-  add_removal(*command, options->run, options->yes, options->json);
-  command->callback([options] { collect_garbage(*options); });
+  const auto [command, options] = add_command<GcOptions>(
+      app, "gc", "Remove what interrupted saves and commands left behind", collect_garbage);
+  add_removal(command, options.run, options.yes, options.json);
 }
 
 int fail(int code, const std::string& text) {

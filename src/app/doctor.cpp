@@ -183,7 +183,6 @@ int run_bootstrap(const DoctorArguments& arguments) {
 }  // namespace
 
 void add_doctor(CLI::App& app, int& status) {
-  auto arguments = std::make_shared<DoctorArguments>();
   CLI::App* doctor = app.add_subcommand(
       "doctor", "Find out why a recipe, cluster or job would fail. Exit code 0: no fault, 3: faults found");
   doctor->require_subcommand(1);
@@ -191,17 +190,17 @@ void add_doctor(CLI::App& app, int& status) {
   doctor::add_cluster(*doctor);
   doctor::add_job(*doctor, status);
   doctor::add_install(*doctor);
-  CLI::App* command =
-      doctor->add_subcommand("bootstrap",
-                             "How ranks find each other and communicate: alone, under mpirun, or as "
-                             "srun --mpi=pmix echelon doctor bootstrap");
-  add_json(*command, arguments->json);
-  command->add_option("--ranks", arguments->ranks, "Start this many local ranks first")
+  const auto [command, arguments] = add_command<DoctorArguments>(
+      *doctor, "bootstrap",
+      "How ranks find each other and communicate: alone, under mpirun, or as "
+      "srun --mpi=pmix echelon doctor bootstrap",
+      [&status](const DoctorArguments& given) { status = run_bootstrap(given); });
+  add_json(command, arguments.json);
+  command.add_option("--ranks", arguments.ranks, "Start this many local ranks first")
       ->check(in_range(1, 4096));
-  command->add_option("--timeout", arguments->timeout_s, "Longest wait for the other ranks, seconds")
+  command.add_option("--timeout", arguments.timeout_s, "Longest wait for the other ranks, seconds")
       ->check(above_zero())
       ->capture_default_str();
-  command->callback([arguments, &status] { status = run_bootstrap(*arguments); });
 }
 
 }  // namespace echelon::app

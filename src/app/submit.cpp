@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <iostream>
-#include <memory>
 #include <string>
 
 #include "app/commands.h"
@@ -191,38 +190,36 @@ void add_container_options(CLI::App& command, submit::Options& options) {
 }  // namespace
 
 void add_submit(CLI::App& app, int& status) {
-  auto arguments = std::make_shared<SubmitArguments>();
-  CLI::App* command = app.add_subcommand(
-      "submit", "Check a recipe against an allocation, write the job's script, and hand it to Slurm");
+  const auto [command, arguments] = add_command<SubmitArguments>(
+      app, "submit", "Check a recipe against an allocation, write the job's script, and hand it to Slurm",
+      [&status](const SubmitArguments& given) { status = submit_job(given); });
   command
-      ->add_option("recipe", arguments->options.recipe,
-                   "YAML file, or a name that `echelon recipes ls` prints")
+      .add_option("recipe", arguments.options.recipe, "YAML file, or a name that `echelon recipes ls` prints")
       ->required();
-  command->add_option("overrides", arguments->options.overrides,
-                      "key.path=value, e.g. optim.lr=3e-4; later ones win");
-  add_job_options(*command, arguments->options);
-  add_container_options(*command, arguments->options);
-  command->add_option(
-      "--gpu", arguments->gpu,
+  command.add_option("overrides", arguments.options.overrides,
+                     "key.path=value, e.g. optim.lr=3e-4; later ones win");
+  add_job_options(command, arguments.options);
+  add_container_options(command, arguments.options);
+  command.add_option(
+      "--gpu", arguments.gpu,
       "Device of the nodes, as `echelon plan` knows it, to check that the recipe fits (default: "
       "the type in --gpus-per-node or --gres)");
-  add_bytes(*command, "--memory", arguments->memory_bytes,
+  add_bytes(command, "--memory", arguments.memory_bytes,
             "Memory of a rank for that check, such as 16GiB (default: the device's; CPU ranks: no check)");
-  command->add_flag("--submit-anyway", arguments->anyway,
-                    "Submit a recipe all the same that does not fit, or whose files only the nodes have");
-  auto* show = command->add_flag("--print", arguments->print, "Print the script and keep it; submit nothing");
-  auto* test = command->add_flag("--test-only", arguments->test_only,
-                                 "Let Slurm say when and where the job would start; submit nothing");
-  auto* wait = command->add_flag("--wait", arguments->wait,
-                                 "Follow the job's log to its end and exit with its exit code");
-  add_quiet(*command);
+  command.add_flag("--submit-anyway", arguments.anyway,
+                   "Submit a recipe all the same that does not fit, or whose files only the nodes have");
+  auto* show = command.add_flag("--print", arguments.print, "Print the script and keep it; submit nothing");
+  auto* test = command.add_flag("--test-only", arguments.test_only,
+                                "Let Slurm say when and where the job would start; submit nothing");
+  auto* wait = command.add_flag("--wait", arguments.wait,
+                                "Follow the job's log to its end and exit with its exit code");
+  add_quiet(command);
   show->excludes(test)->excludes(wait);
   test->excludes(wait);
-  command->footer(
+  command.footer(
       "The first line of output is the job's number. The script and the recipe as it was resolved are kept "
       "in the\n"
       "run's folder, under submissions/. See docs/submit.md.");
-  command->callback([arguments, &status] { status = submit_job(*arguments); });
 }
 
 }  // namespace echelon::app

@@ -1,7 +1,6 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -128,20 +127,18 @@ void add_log_level(CLI::App& command, log::Console& console) {
 }  // namespace
 
 void add_train(CLI::App& app, int& status) {
-  auto arguments = std::make_shared<TrainArguments>();
-  CLI::App* command = app.add_subcommand(
-      "train",
-      "Train from a recipe: one rank of the srun --mpi=pmix or mpirun step it is in, else local ranks");
-  command->add_option("recipe", arguments->recipe, "YAML file, or a name that `echelon recipes ls` prints")
+  const auto [command, arguments] = add_command<TrainArguments>(
+      app, "train",
+      "Train from a recipe: one rank of the srun --mpi=pmix or mpirun step it is in, else local ranks",
+      [&status](const TrainArguments& given) { status = train(given); });
+  command.add_option("recipe", arguments.recipe, "YAML file, or a name that `echelon recipes ls` prints")
       ->required();
-  command->add_option("overrides", arguments->overrides,
-                      "key.path=value, e.g. optim.lr=3e-4; later ones win");
-  command->add_option("--ranks", arguments->ranks, "Local ranks to start (default 1)")
+  command.add_option("overrides", arguments.overrides, "key.path=value, e.g. optim.lr=3e-4; later ones win");
+  command.add_option("--ranks", arguments.ranks, "Local ranks to start (default 1)")
       ->check(in_range(1, 4096));
-  command->add_option("--profile", arguments->profile,
-                      "Steps FIRST..LAST of which profile/ in the run folder tells where the time went");
-  add_log_level(*command, arguments->console);
-  command->callback([arguments, &status] { status = train(*arguments); });
+  command.add_option("--profile", arguments.profile,
+                     "Steps FIRST..LAST of which profile/ in the run folder tells where the time went");
+  add_log_level(command, arguments.console);
 }
 
 }  // namespace echelon::app

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <memory>
 
 #include "app/doctor/checks/recipe_size.h"
 #include "app/doctor/checks/slurm_checks.h"
@@ -89,23 +88,22 @@ void doctor_cluster(ClusterArguments arguments) {
 }  // namespace
 
 void add_cluster(CLI::App& doctor) {
-  auto arguments = std::make_shared<ClusterArguments>();
-  CLI::App* command = doctor.add_subcommand(
-      "cluster", "Check that Slurm and the shared file system are ready for runs; for a login node");
-  command->add_option("--partition", arguments->wish.partition, "Partition to submit to (default: Slurm's)");
-  command->add_option("--nodes", arguments->wish.nodes, "Nodes a job will request")
+  const auto [command, arguments] = add_command<ClusterArguments>(
+      doctor, "cluster", "Check that Slurm and the shared file system are ready for runs; for a login node",
+      doctor_cluster);
+  command.add_option("--partition", arguments.wish.partition, "Partition to submit to (default: Slurm's)");
+  command.add_option("--nodes", arguments.wish.nodes, "Nodes a job will request")
       ->check(in_range(1, 100'000));
-  command->add_option("--tasks-per-node", arguments->wish.tasks_per_node, "Ranks on each")
+  command.add_option("--tasks-per-node", arguments.wish.tasks_per_node, "Ranks on each")
       ->check(in_range(1, 1024));
-  command->add_option("--time", arguments->time, "Time limit it will request, in sbatch's format");
-  command->add_option("--folder", arguments->folder,
-                      "Folder on the shared file system (default: the recipe's run.dir, else this one)");
-  command->add_option("--recipe", arguments->recipe, "Recipe whose save time is compared with KillWait");
-  command->add_option("--timeout", arguments->timeout_s, "Longest wait for an answer from Slurm, seconds")
+  command.add_option("--time", arguments.time, "Time limit it will request, in sbatch's format");
+  command.add_option("--folder", arguments.folder,
+                     "Folder on the shared file system (default: the recipe's run.dir, else this one)");
+  command.add_option("--recipe", arguments.recipe, "Recipe whose save time is compared with KillWait");
+  command.add_option("--timeout", arguments.timeout_s, "Longest wait for an answer from Slurm, seconds")
       ->check(above_zero())
       ->capture_default_str();
-  add_common(*command, arguments->common);
-  command->callback([arguments] { doctor_cluster(*arguments); });
+  add_common(command, arguments.common);
 }
 
 }  // namespace echelon::app::doctor

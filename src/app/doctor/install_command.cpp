@@ -1,7 +1,6 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
-#include <memory>
 
 #include "app/devices.h"
 #include "app/doctor/commands.h"
@@ -96,11 +95,9 @@ void doctor_install(const CommonArguments& arguments) {
 }  // namespace
 
 void add_install(CLI::App& doctor) {
-  auto arguments = std::make_shared<CommonArguments>();
-  CLI::App* command =
-      doctor.add_subcommand("install", "Say what this installation loads from where, and what is missing");
-  add_json(*command, arguments->json);
-  command->callback([arguments] { doctor_install(*arguments); });
+  const auto [command, arguments] = add_command<CommonArguments>(
+      doctor, "install", "Say what this installation loads from where, and what is missing", doctor_install);
+  add_json(command, arguments.json);
 }
 
 }  // namespace echelon::app::doctor

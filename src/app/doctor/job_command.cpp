@@ -186,26 +186,25 @@ int run(const JobArguments& arguments) {
 }  // namespace
 
 void add_job(CLI::App& doctor, int& status) {
-  auto arguments = std::make_shared<JobArguments>();
-  CLI::App* command = doctor.add_subcommand("job",
-                                            "Check that the nodes of an allocation are healthy and alike: "
-                                            "srun --mpi=pmix echelon doctor job; < 20 s");
-  command->add_option("--ranks", arguments->ranks, "Start this many local ranks first")
+  const auto [command, arguments] =
+      add_command<JobArguments>(doctor, "job",
+                                "Check that the nodes of an allocation are healthy and alike: "
+                                "srun --mpi=pmix echelon doctor job; < 20 s",
+                                [&status](const JobArguments& given) { status = run(given); });
+  command.add_option("--ranks", arguments.ranks, "Start this many local ranks first")
       ->check(in_range(1, 4096));
-  command->add_option("--folder", arguments->folder, "Folder on the shared file system")
-      ->capture_default_str();
-  command->add_option("--slow", arguments->slow, "A node below this share of the others' speed is a fault")
+  command.add_option("--folder", arguments.folder, "Folder on the shared file system")->capture_default_str();
+  command.add_option("--slow", arguments.slow, "A node below this share of the others' speed is a fault")
       ->check(in_range(0.01, 1.0))
       ->capture_default_str();
-  command->add_option("--calibrate", arguments->calibrate,
-                      "Also time the operations of small models and the collectives of these CPU ranks, and "
-                      "write a profile for `echelon plan --gpu FILE`; about a minute");
-  command->add_option("--timeout", arguments->timeout_s, "Longest wait for the other ranks, seconds")
+  command.add_option("--calibrate", arguments.calibrate,
+                     "Also time the operations of small models and the collectives of these CPU ranks, and "
+                     "write a profile for `echelon plan --gpu FILE`; about a minute");
+  command.add_option("--timeout", arguments.timeout_s, "Longest wait for the other ranks, seconds")
       ->check(above_zero())
       ->capture_default_str();
-  add_common(*command, arguments->common);
-  add_quiet(*command);
-  command->callback([arguments, &status] { status = run(*arguments); });
+  add_common(command, arguments.common);
+  add_quiet(command);
 }
 
 }  // namespace echelon::app::doctor

@@ -1,5 +1,4 @@
 #include <chrono>
-#include <memory>
 #include <sstream>
 
 #include "app/doctor/checks/recipe_checks.h"
@@ -77,21 +76,20 @@ void add_common(CLI::App& command, CommonArguments& arguments) {
 }
 
 void add_recipe(CLI::App& doctor) {
-  auto arguments = std::make_shared<RecipeArguments>();
-  CLI::App* command = doctor.add_subcommand(
-      "recipe",
-      "Check that a recipe can be trained here: its data, tokenizer, run folder, memory; no cluster");
-  command->add_option("recipe", arguments->recipe, "YAML file, or a name that `echelon recipes ls` prints")
+  const auto [command, arguments] = add_command<RecipeArguments>(
+      doctor, "recipe",
+      "Check that a recipe can be trained here: its data, tokenizer, run folder, memory; no cluster",
+      doctor_recipe);
+  command.add_option("recipe", arguments.recipe, "YAML file, or a name that `echelon recipes ls` prints")
       ->required();
-  command->add_option("overrides", arguments->overrides, "key.path=value, as for echelon train");
-  command->add_option("--nodes", arguments->shape.nodes, "Nodes of the job")
+  command.add_option("overrides", arguments.overrides, "key.path=value, as for echelon train");
+  command.add_option("--nodes", arguments.shape.nodes, "Nodes of the job")
       ->check(in_range(1, 100'000))
       ->capture_default_str();
-  command->add_option("--tasks-per-node", arguments->shape.ranks_per_node, "Ranks on each")
+  command.add_option("--tasks-per-node", arguments.shape.ranks_per_node, "Ranks on each")
       ->check(in_range(1, 1024))
       ->capture_default_str();
-  add_common(*command, arguments->common);
-  command->callback([arguments] { doctor_recipe(*arguments); });
+  add_common(command, arguments.common);
 }
 
 }  // namespace echelon::app::doctor

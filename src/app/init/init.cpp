@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
-#include <memory>
 #include <sstream>
 #include <string>
 
@@ -217,18 +216,16 @@ void init(const InitArguments& arguments) {
 }  // namespace
 
 void add_init(CLI::App& app, int&) {
-  auto arguments = std::make_shared<InitArguments>();
-  CLI::App* command = app.add_subcommand(
-      "init", "Write a first recipe that fits your machines, from the answers to five questions");
-  command->add_option("output", arguments->output, "New file")->required();
-  command->add_option("--goal", arguments->goal, "What no option says is asked")
+  const auto [command, arguments] = add_command<InitArguments>(
+      app, "init", "Write a first recipe that fits your machines, from the answers to five questions", init);
+  command.add_option("output", arguments.output, "New file")->required();
+  command.add_option("--goal", arguments.goal, "What no option says is asked")
       ->check(CLI::IsMember(std::vector<std::string>(kWords<Goal>.begin(), kWords<Goal>.end())));
-  command->add_option("--model", arguments->model, "A preset; for fine-tune and lora a Hugging Face folder");
-  command->add_option("--data", arguments->data, "Folder that `echelon prepare` made");
-  command->add_option("--machines", arguments->machines,
-                      "Nodes x ranks on each and their device, such as '2 x 8 h100' or '1 x 2 cpu'");
-  command->add_option("--steps", arguments->steps, "Optimizer steps");
-  command->callback([arguments] { init(*arguments); });
+  command.add_option("--model", arguments.model, "A preset; for fine-tune and lora a Hugging Face folder");
+  command.add_option("--data", arguments.data, "Folder that `echelon prepare` made");
+  command.add_option("--machines", arguments.machines,
+                     "Nodes x ranks on each and their device, such as '2 x 8 h100' or '1 x 2 cpu'");
+  command.add_option("--steps", arguments.steps, "Optimizer steps");
 }
 
 }  // namespace echelon::app

@@ -1,5 +1,4 @@
 #include <iostream>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -113,34 +112,32 @@ void add_machine_options(CLI::App& command, PlanArguments& arguments) {
 }  // namespace
 
 void add_plan(CLI::App& app, int& status) {
-  auto arguments = std::make_shared<PlanArguments>();
-  CLI::App* command = app.add_subcommand(
-      "plan",
-      "Predict a run: memory, traffic, time of a step; carries out steps without contents, trains nothing");
-  command->add_option("recipe", arguments->recipe, "YAML file, or a name that `echelon recipes ls` prints")
+  const auto [command, arguments] = add_command<PlanArguments>(
+      app, "plan",
+      "Predict a run: memory, traffic, time of a step; carries out steps without contents, trains nothing",
+      [&status](const PlanArguments& given) { status = plan(given); });
+  command.add_option("recipe", arguments.recipe, "YAML file, or a name that `echelon recipes ls` prints")
       ->required();
-  command->add_option("overrides", arguments->overrides,
-                      "key.path=value, such as shard.strategy=shard_grad_op");
-  add_machine_options(*command, *arguments);
-  command->add_flag("--units", arguments->units, "Also the tree of units with parameters and bytes");
-  command->add_flag("--operations", arguments->operations,
-                    "Also a table of operations: FLOPs, bytes, time, and what limits them");
-  add_json(*command, arguments->json);
-  command->add_flag("--fit", arguments->fit,
-                    "Search for changes of the recipe with which it fits, best first");
-  command->footer(
+  command.add_option("overrides", arguments.overrides,
+                     "key.path=value, such as shard.strategy=shard_grad_op");
+  add_machine_options(command, arguments);
+  command.add_flag("--units", arguments.units, "Also the tree of units with parameters and bytes");
+  command.add_flag("--operations", arguments.operations,
+                   "Also a table of operations: FLOPs, bytes, time, and what limits them");
+  add_json(command, arguments.json);
+  command.add_flag("--fit", arguments.fit, "Search for changes of the recipe with which it fits, best first");
+  command.footer(
       "Exits with 2 if the recipe does not fit into a rank's memory; with --fit, if no change does.");
   CLI::Option* tokens =
-      command->add_option("--tokens", arguments->tokens, "Find the fewest nodes that train on so many tokens")
+      command.add_option("--tokens", arguments.tokens, "Find the fewest nodes that train on so many tokens")
           ->check(above_zero());
   CLI::Option* days =
-      command->add_option("--days", arguments->days, "... within so many days")->check(above_zero());
+      command.add_option("--days", arguments.days, "... within so many days")->check(above_zero());
   tokens->needs(days);
   days->needs(tokens);
-  command->add_option("--timeline", arguments->timeline,
-                      "Write the lanes of a step to FILE, for ui.perfetto.dev");
-  command->add_option("--picture", arguments->picture, "Write them to FILE as a picture (SVG)");
-  command->callback([arguments, &status] { status = plan(*arguments); });
+  command.add_option("--timeline", arguments.timeline,
+                     "Write the lanes of a step to FILE, for ui.perfetto.dev");
+  command.add_option("--picture", arguments.picture, "Write them to FILE as a picture (SVG)");
 }
 
 }  // namespace echelon::app

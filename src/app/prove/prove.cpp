@@ -1,7 +1,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "app/commands.h"
@@ -167,24 +166,24 @@ int prove_recipe(const ProveArguments& arguments) {
 }  // namespace
 
 void add_prove(CLI::App& app, int& status) {
-  auto arguments = std::make_shared<ProveArguments>();
-  CLI::App* command = app.add_subcommand(
-      "prove", "Train a small form of a recipe in many ways, and compare each with an unsharded reference");
-  command->add_option("recipe", arguments->recipe, "YAML file, or a name that `echelon recipes ls` prints")
+  const auto [command, arguments] = add_command<ProveArguments>(
+      app, "prove",
+      "Train a small form of a recipe in many ways, and compare each with an unsharded reference",
+      [&status](const ProveArguments& given) { status = prove_recipe(given); });
+  command.add_option("recipe", arguments.recipe, "YAML file, or a name that `echelon recipes ls` prints")
       ->required();
-  command->add_option("overrides", arguments->overrides, "key.path=value, e.g. shard.strategy=no_shard");
-  command->add_option("--ranks", arguments->ranks, "Most local ranks to train on")
+  command.add_option("overrides", arguments.overrides, "key.path=value, e.g. shard.strategy=no_shard");
+  command.add_option("--ranks", arguments.ranks, "Most local ranks to train on")
       ->check(in_range(1, 16))
       ->capture_default_str();
-  add_json(*command, arguments->json);
-  add_quiet(*command);
-  command->footer(
+  add_json(command, arguments.json);
+  add_quiet(command);
+  command.footer(
       "Compared are samples, gradients, the recipe's own precision, and training that goes on, is resumed "
       "and "
       "resharded; with its adapters, dropout and masks of conversations. Exits with 6 if a difference "
       "exceeds "
       "its bound.");
-  command->callback([arguments, &status] { status = prove_recipe(*arguments); });
 }
 
 }  // namespace echelon::app

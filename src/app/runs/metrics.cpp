@@ -2,7 +2,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
-#include <memory>
 #include <span>
 #include <string>
 
@@ -194,19 +193,18 @@ void export_metrics(const MetricsArguments& arguments) {
 }  // namespace
 
 void add_metrics(CLI::App& app, int&) {
-  auto arguments = std::make_shared<MetricsArguments>();
-  CLI::App* command = app.add_subcommand(
-      "metrics", "Write the metrics of a run as CSV, or for TensorBoard, Prometheus, W&B or MLflow");
-  command->add_option("run", arguments->run, "Run folder, or a metrics.jsonl")->required();
-  add_choice(*command, "--to", arguments->to,
+  const auto [command, arguments] = add_command<MetricsArguments>(
+      app, "metrics", "Write the metrics of a run as CSV, or for TensorBoard, Prometheus, W&B or MLflow",
+      export_metrics);
+  command.add_option("run", arguments.run, "Run folder, or a metrics.jsonl")->required();
+  add_choice(command, "--to", arguments.to,
              "csv: a row for each line; tensorboard: an event file; prometheus: the newest line; wandb: an "
              "offline run for 'wandb sync'; mlflow: a run in a file store")
       ->required();
-  command->add_option(
-      "-o,--output", arguments->output,
+  command.add_option(
+      "-o,--output", arguments.output,
       "csv, prometheus: a file (default: standard output); tensorboard, wandb, mlflow: a folder "
       "(default: tensorboard/, wandb/ or mlruns/ in the run folder)");
-  command->callback([arguments] { export_metrics(*arguments); });
 }
 
 }  // namespace echelon::app

@@ -1,7 +1,6 @@
 #include <chrono>
 #include <filesystem>
 #include <iostream>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -82,19 +81,16 @@ void report_on(const ReportArguments& arguments) {
 }  // namespace
 
 void add_report(CLI::App& app, int&) {
-  auto arguments = std::make_shared<ReportArguments>();
-  CLI::App* command =
-      app.add_subcommand("report", "Write one HTML page about a run, or that compares several");
-  command->add_option("runs", arguments->runs, "Run folders (run.dir)")->required();
-  command->add_option("-o,--output", arguments->output,
-                      "The page (default: report.html in the run's folder)");
+  const auto [command, arguments] = add_command<ReportArguments>(
+      app, "report", "Write one HTML page about a run, or that compares several", report_on);
+  command.add_option("runs", arguments.runs, "Run folders (run.dir)")->required();
+  command.add_option("-o,--output", arguments.output, "The page (default: report.html in the run's folder)");
   command
-      ->add_option("--watch", arguments->watch_s,
-                   "Write the page again every SECONDS (10) until the run ends; it reloads itself")
+      .add_option("--watch", arguments.watch_s,
+                  "Write the page again every SECONDS (10) until the run ends; it reloads itself")
       ->expected(0, 1)
       ->default_str(str(kUsualPause_s))
       ->check(in_range(1.0, 86'400.0));
-  command->callback([arguments] { report_on(*arguments); });
 }
 
 }  // namespace echelon::app

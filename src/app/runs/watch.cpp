@@ -1,10 +1,10 @@
 #include <unistd.h>
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "app/commands.h"
+#include "base/terminal/command_line.h"
 #include "base/terminal/status_line.h"
 #include "base/utc_time.h"
 #include "report/watch/screen.h"
@@ -47,11 +47,10 @@ void watch(const WatchArguments& arguments) {
 }  // namespace
 
 void add_watch(CLI::App& app, int&) {
-  auto arguments = std::make_shared<WatchArguments>();
-  CLI::App* command = app.add_subcommand("watch", "Follow a run on the terminal until it ends");
-  command->add_option("run", arguments->run, "Run folder (run.dir)")->required();
-  command->add_flag("--once", arguments->once, "Show it once; so it is, too, where output is no terminal");
-  command->callback([arguments] { watch(*arguments); });
+  const auto [command, arguments] =
+      add_command<WatchArguments>(app, "watch", "Follow a run on the terminal until it ends", watch);
+  command.add_option("run", arguments.run, "Run folder (run.dir)")->required();
+  command.add_flag("--once", arguments.once, "Show it once; so it is, too, where output is no terminal");
 }
 
 }  // namespace echelon::app
