@@ -105,7 +105,7 @@ void compare_data(const Side& side_a, const Side& side_b, std::vector<TensorDiff
   };
   std::uint64_t total = 0;
   for (const TensorDifference& tensor : found) {
-    if (is_read(tensor)) total += checkpoint::element_count(*tensor.a) * size_of(tensor.a->dtype);
+    if (is_read(tensor)) total += checkpoint::byte_count(*tensor.a);
   }
   Progress progress("comparing");
   std::vector<std::byte> of_a;

@@ -33,10 +33,9 @@ struct Totals {
 Totals totals_of(const Contents& contents) {
   Totals totals;
   for (const TensorInfo& tensor : contents.manifest.tensors) {
-    const std::uint64_t elements = checkpoint::element_count(tensor);
-    if (tensor.name.starts_with(kModel)) totals.parameters += elements;
-    totals.tensor_bytes += elements * size_of(tensor.dtype);
+    if (tensor.name.starts_with(kModel)) totals.parameters += checkpoint::element_count(tensor);
   }
+  totals.tensor_bytes = checkpoint::byte_count(contents.manifest.tensors);
   for (const auto& shard : contents.manifest.shards) totals.file_bytes += shard.bytes;
   return totals;
 }
@@ -45,7 +44,7 @@ OrderedJson tensor_json(const Reader& reader, const TensorInfo& tensor) {
   OrderedJson json = {{"name", tensor.name},
                       {"dtype", name_of(tensor.dtype)},
                       {"shape", tensor.shape},
-                      {"bytes", checkpoint::element_count(tensor) * size_of(tensor.dtype)},
+                      {"bytes", checkpoint::byte_count(tensor)},
                       {"crc32c", checkpoint::checksum_text(reader.checksum(tensor.name))},
                       {"pieces", OrderedJson::array()}};
   if (const auto fingerprint = reader.fingerprint(tensor.name))

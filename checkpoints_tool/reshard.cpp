@@ -3,24 +3,16 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "checkpoint/folder/contents.h"
-#include "checkpoint/format/geometry.h"
 #include "checkpoint/read/leased_reader.h"
 #include "checkpoint/read/reader.h"
 #include "checkpoints_tool/commands.h"
 #include "checkpoints_tool/convert/new_checkpoint.h"
-#include "checkpoints_tool/progress.h"
 
 namespace echelon::tool {
 namespace {
 
 using checkpoint::Reader;
 using checkpoint::TensorInfo;
-
-std::uint64_t bytes_of(const std::vector<TensorInfo>& tensors) {
-  std::uint64_t sum = 0;
-  for (const TensorInfo& tensor : tensors) sum += checkpoint::element_count(tensor) * size_of(tensor.dtype);
-  return sum;
-}
 
 /// Checks that new and old shards have the same content: the new checksums of whole tensors were computed
 /// from the written bytes.
@@ -47,22 +39,14 @@ void reshard(const ReshardOptions& options) {
                               .tensors = reader.tensors(),
                               .trainer_state = reader.trainer_state()};
   for (const std::string& name : reader.attachments()) info.attachments[name] = reader.attachment(name);
-  const std::uint64_t total = bytes_of(info.tensors);
-  Path made;
-  {
-    Progress progress("resharding");
-    std::uint64_t done = 0;
-    const auto fill = [&](std::size_t tensor, std::uint64_t begin, std::uint64_t at,
-                          std::span<std::byte> to) {
-      const TensorInfo& wanted = reader.tensors()[tensor];
-      const std::uint64_t size = size_of(wanted.dtype);
-      reader.read(wanted.name, begin + at / size, begin + (at + to.size()) / size, to);
-      done += to.size();
-      progress.show(done, total);
-    };
-    made = write_new_checkpoint(options.output, folder, std::move(info), fill,
-                                [&](const Path& unpublished) { check_same_content(reader, unpublished); });
-  }
+  const auto fill = [&](std::size_t tensor, std::uint64_t begin, std::uint64_t at, std::span<std::byte> to) {
+    const TensorInfo& wanted = reader.tensors()[tensor];
+    const std::uint64_t size = size_of(wanted.dtype);
+    reader.read(wanted.name, begin + at / size, begin + (at + to.size()) / size, to);
+  };
+  const Path made =
+      write_new_checkpoint(options.output, folder, std::move(info), "resharding", fill,
+                           [&](const Path& unpublished) { check_same_content(reader, unpublished); });
   std::cout << "wrote '" << made.string() << "', step " << reader.step() << ", " << options.world
             << (options.world == 1 ? " shard" : " shards") << " from " << reader.ranks() << '\n';
 }

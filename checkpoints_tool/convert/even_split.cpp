@@ -10,8 +10,7 @@ namespace echelon::tool {
 std::vector<std::vector<Share>> split_evenly(std::span<const checkpoint::TensorInfo> tensors, int ranks) {
   std::uint64_t total = 0;
   for (const auto& tensor : tensors) {
-    const std::uint64_t bytes = checkpoint::element_count(tensor) * size_of(tensor.dtype);
-    if (__builtin_add_overflow(total, bytes, &total))
+    if (__builtin_add_overflow(total, checkpoint::byte_count(tensor), &total))
       throw Error(Code::kCheckpoint, "the tensors are too large");
   }
   const auto count = static_cast<std::uint64_t>(ranks);

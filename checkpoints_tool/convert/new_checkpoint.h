@@ -15,11 +15,11 @@ using FillSlice =
 /// Makes the folder `output`, which must not exist, with one committed checkpoint of info.ranks shards in it:
 /// whole or not at all. `source`: the folder that is read, in which `output` must not lie. The tensors are
 /// divided evenly; memory is bounded, whatever their size. info.save_id is chosen here. `check` gets the
-/// committed step folder before anybody can see it, and may throw. Returns the step folder. Throws Error and
-/// Interrupted.
+/// committed step folder before anybody can see it, and may throw. `doing`: as of Progress. Returns the step
+/// folder. Throws Error and Interrupted.
 std::filesystem::path write_new_checkpoint(const std::filesystem::path& output,
                                            const std::filesystem::path& source, checkpoint::CommitInfo info,
-                                           const FillSlice& fill,
+                                           const std::string& doing, const FillSlice& fill,
                                            const std::function<void(const std::filesystem::path&)>& check);
 
 }  // namespace echelon::tool

@@ -86,41 +86,29 @@ WindowRecord WindowFiller::fill(const OutputFile& file, const Window& window, st
 }
 
 std::uint32_t WindowFiller::fill_part(const Part& part, std::span<std::byte> out) {
-  if (part.tensor->added) return fill_merged(part, out);
-  if (part.tensor->dtype != part.tensor->source.dtype) return fill_converted(part, out);
-  source_.read(part.tensor->source.name, part.begin, part.end, out);
-  return crc32c(out);
-}
-
-std::uint32_t WindowFiller::fill_converted(const Part& part, std::span<std::byte> out) {
-  const std::uint64_t step = kScratchBytes / size_of(part.tensor->source.dtype);
-  const std::uint64_t size = size_of(part.tensor->dtype);
+  const OutputTensor& tensor = *part.tensor;
+  const DType source = tensor.source.dtype;
+  if (!tensor.added && tensor.dtype == source) {
+    source_.read(tensor.source.name, part.begin, part.end, out);
+    return crc32c(out);
+  }
+  const std::uint64_t step = tensor.added ? kMergedElements : kScratchBytes / size_of(source);
+  const std::uint64_t size = size_of(tensor.dtype);
   std::uint32_t crc = 0;
   for (std::uint64_t at = part.begin; at < part.end; at += step) {
     const std::uint64_t stop = std::min(part.end, at + step);
-    in_.resize((stop - at) * size_of(part.tensor->source.dtype));
-    source_.read(part.tensor->source.name, at, stop, in_);
-    crc = crc32c(in_, crc);
-    families::convert(in_, part.tensor->source.dtype,
-                      out.subspan((at - part.begin) * size, (stop - at) * size), part.tensor->dtype);
-  }
-  return crc;
-}
-
-std::uint32_t WindowFiller::fill_merged(const Part& part, std::span<std::byte> out) {
-  const DType source = part.tensor->source.dtype;
-  const std::uint64_t size = size_of(part.tensor->dtype);
-  std::uint32_t crc = 0;
-  for (std::uint64_t at = part.begin; at < part.end; at += kMergedElements) {
-    const std::uint64_t stop = std::min(part.end, at + kMergedElements);
+    const std::span<std::byte> to = out.subspan((at - part.begin) * size, (stop - at) * size);
     in_.resize((stop - at) * size_of(source));
-    source_.read(part.tensor->source.name, at, stop, in_);
+    source_.read(tensor.source.name, at, stop, in_);
     crc = crc32c(in_, crc);
+    if (!tensor.added) {
+      families::convert(in_, source, to, tensor.dtype);
+      continue;
+    }
     sums_.resize(stop - at);
     families::convert(in_, source, std::as_writable_bytes(std::span(sums_)), DType::kF32);
-    merged_.add(*part.tensor, at, sums_);
-    families::convert(std::as_bytes(std::span(sums_)), DType::kF32,
-                      out.subspan((at - part.begin) * size, (stop - at) * size), part.tensor->dtype);
+    merged_.add(tensor, at, sums_);
+    families::convert(std::as_bytes(std::span(sums_)), DType::kF32, to, tensor.dtype);
   }
   return crc;
 }

@@ -33,9 +33,6 @@ class WindowFiller {
 
  private:
   std::uint32_t fill_part(const Part& part, std::span<std::byte> out);
-  std::uint32_t fill_converted(const Part& part, std::span<std::byte> out);
-  /// fill_part() of a tensor to which something is added.
-  std::uint32_t fill_merged(const Part& part, std::span<std::byte> out);
   /// Elements [begin, end) of the source, read and converted; valid until the next call.
   std::span<const std::byte> converted(const OutputTensor& tensor, std::uint64_t begin, std::uint64_t end);
 

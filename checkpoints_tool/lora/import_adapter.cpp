@@ -258,7 +258,7 @@ void import_adapter(const ImportOptions& options) {
     adapter.read(*sources[tensor], (begin + at / size) * size_of(stored), raw);
     families::convert(raw, stored, to, targets[tensor].dtype);
   };
-  const Path folder = write_new_checkpoint(options.output, options.input, std::move(info), fill,
+  const Path folder = write_new_checkpoint(options.output, options.input, std::move(info), "importing", fill,
                                            [&](const Path&) { adapter.check_unchanged(); });
   std::cout << "imported " << targets.size() << " tensors of an adapter into '" << folder.string()
             << "'; its base stays in '" << base.folder() << "'; the recipe's sections for this model:\n"

@@ -38,6 +38,16 @@ std::uint64_t element_count(const TensorInfo& tensor) {
   return *count;
 }
 
+std::uint64_t byte_count(const TensorInfo& tensor) {
+  return element_count(tensor) * size_of(tensor.dtype);
+}
+
+std::uint64_t byte_count(std::span<const TensorInfo> tensors) {
+  std::uint64_t sum = 0;
+  for (const TensorInfo& tensor : tensors) sum += byte_count(tensor);
+  return sum;
+}
+
 void check_tensors(std::span<const TensorInfo> tensors) {
   std::vector<std::string_view> names;
   for (const TensorInfo& tensor : tensors) {

@@ -21,6 +21,9 @@ inline constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 50;
 
 /// The same for a tensor that was checked before.
 [[nodiscard]] std::uint64_t element_count(const TensorInfo& tensor);
+[[nodiscard]] std::uint64_t byte_count(const TensorInfo& tensor);
+/// The bytes of all, modulo 2^64.
+[[nodiscard]] std::uint64_t byte_count(std::span<const TensorInfo> tensors);
 
 /// Throws Error(kCheckpoint) when the name, element type or shape is not allowed, or when two tensors have
 /// one name, or one is named like a group of another ("a" and "a/b").

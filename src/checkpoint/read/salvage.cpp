@@ -141,9 +141,7 @@ Salvage salvage(const Path& folder, const SalvageProgress& progress) {
     const std::vector<TensorInfo> one{tensor};
     check_shards_cover(one, only(result.contents.shards, one));
   });
-  std::uint64_t total = 0;
-  for (const TensorInfo& tensor : result.contents.manifest.tensors)
-    total += element_count(tensor) * size_of(tensor.dtype);
+  const std::uint64_t total = byte_count(result.contents.manifest.tensors);
   std::uint64_t done = 0;
   std::vector<std::byte> buffer;
   const Reader reader(result.contents);
