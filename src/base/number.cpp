@@ -145,6 +145,11 @@ std::string fixed(double value, int digits) {
   return str(std::fixed, std::setprecision(digits), value);
 }
 
+double rounded(double value, int digits) {
+  const double scale = std::pow(10.0, digits);
+  return std::round(value * scale) / scale;
+}
+
 std::string padded(std::string text, std::size_t width) {
   text.resize(std::max(width, text.size() + 1), ' ');
   return text;

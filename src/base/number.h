@@ -32,6 +32,9 @@ namespace echelon {
 /// Writes `value` with `digits` behind the point: fixed(2, 1) is "2.0".
 [[nodiscard]] std::string fixed(double value, int digits);
 
+/// Returns `value` with `digits` behind the point, to be shown: rounded(2.04, 1) is 2.
+[[nodiscard]] double rounded(double value, int digits);
+
 /// Returns `text` with spaces behind it: up to `width`, at least one.
 [[nodiscard]] std::string padded(std::string text, std::size_t width);
 

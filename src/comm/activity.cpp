@@ -1,19 +1,15 @@
 #include "comm/activity.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "base/mutex.h"
+#include "base/number.h"
 #include "base/steady_time.h"
 #include "base/str.h"
 
 namespace echelon {
 namespace {
-
-double tenths(double seconds) {
-  return std::round(seconds * 10) / 10;
-}
 
 std::string_view name_of(Doing doing) {
   switch (doing) {
@@ -96,7 +92,7 @@ std::string describe(const Activity::Now& now) {
   const std::string unit(now.unit, strnlen(now.unit, sizeof(now.unit)));
   const bool computes = now.doing == Doing::kForward || now.doing == Doing::kBackward;
   if (!unit.empty()) text += str(computes ? " of unit '" : " '", unit, "'");
-  text += str(" for ", tenths(now.for_s), " s");
+  text += str(" for ", rounded(now.for_s, 1), " s");
   if (now.issued == 0) return text;
   return str(text, now.issued > now.done ? ", waiting for or beside collective #" : ", after collective #",
              now.newest.sequence, " ", describe(now.newest));

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "base/number.h"
 #include "base/str.h"
 #include "liveness/median.h"
 
@@ -25,10 +26,6 @@ constexpr double kAwaited = 0.7;     // fraction of the waiting time that a stra
 constexpr double kSlowNetworkFactor = 10;
 constexpr double kSlowNetwork_s = 0.005;
 constexpr double kBetweenWarnings_s = 600;
-
-double tenths(double seconds) {
-  return std::round(seconds * 10) / 10;
-}
 
 double milliseconds(double seconds) {
   return std::round(seconds * 1e4) / 10;
@@ -175,7 +172,7 @@ std::optional<Finding> Judge::look_for_silent(double time_s) const {
     if (!silent.known || silent.left || silent.ended || since <= options_.silence_s) continue;
     const auto rank = static_cast<int>(n);
     const std::vector<int> ranks = ranks_of_host(hosts_[n]);
-    const std::string was = str("for ", tenths(since), " s; last it was ", describe(silent.now));
+    const std::string was = str("for ", rounded(since, 1), " s; last it was ", describe(silent.now));
     if (whole_node_gone(rank, time_s))
       return Finding{
           .kind = Finding::Kind::kNode,
@@ -220,7 +217,7 @@ std::optional<Finding> Judge::look_for_stalled(double time_s) {
                  .rank = last,
                  .text = str(name_of(last), " has made no progress while ", waiting,
                              waiting == 1 ? " rank has waited for it for " : " ranks have waited for it for ",
-                             tenths(waited), " s: it is ", describe(peer(last).now)),
+                             rounded(waited, 1), " s: it is ", describe(peer(last).now)),
                  .since_s = waited};
 }
 

@@ -1,6 +1,5 @@
 #include "liveness/nodes_file.h"
 
-#include <cmath>
 #include <condition_variable>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -10,25 +9,22 @@
 #include "base/files/new_file.h"
 #include "base/foreign_text.h"
 #include "base/mutex.h"
+#include "base/number.h"
 #include "base/utc_time.h"
 
 namespace echelon {
 namespace {
-
-double rounded_to_ms(double seconds) {
-  return std::round(seconds * 1e3) / 1e3;
-}
 
 std::string text_of(const std::vector<NodeState>& nodes) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const NodeState& node : nodes) {
     list.push_back({{"host", node.host},
                     {"ranks", node.ranks},
-                    {"silent_s", rounded_to_ms(node.silent_s)},
+                    {"silent_s", rounded(node.silent_s, 3)},
                     {"step", node.step},
                     {"state", word_of(node.life)}});
   }
-  return json_text(nlohmann::ordered_json{{"time", rounded_to_ms(utc_now_s())}, {"nodes", list}}, -1) + "\n";
+  return json_text(nlohmann::ordered_json{{"time", rounded(utc_now_s(), 3)}, {"nodes", list}}, -1) + "\n";
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/foreign_json.h"
+#include "base/number.h"
 #include "base/str.h"
 
 namespace echelon {
@@ -16,10 +17,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::array<const char*, kSpentKinds> kNames{"start",  "train", "validate", "stall", "lost", "idle",
                                                       "detect", "leave", "launch",   "load",  "redo"};
 constexpr std::size_t kAlways = 6;  // those that every file has; the others are newer, and often 0
-
-double thousandths(double seconds) {
-  return std::round(seconds * 1e3) / 1e3;
-}
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(Code::kEnvironment, "not written by this program: " + what);
@@ -100,13 +97,13 @@ RunStart parse_start(const nlohmann::json& json) {
 }
 
 Json json_of(const std::optional<double>& seconds) {
-  return seconds ? Json(thousandths(*seconds)) : Json(nullptr);
+  return seconds ? Json(rounded(*seconds, 3)) : Json(nullptr);
 }
 
 Json json_of(const SpentSeconds& seconds) {
   Json json = Json::object();
   for (std::size_t i = 0; i < kSpentKinds; ++i) {
-    if (i < kAlways || seconds[i] > 0) json[kNames[i]] = thousandths(seconds[i]);
+    if (i < kAlways || seconds[i] > 0) json[kNames[i]] = rounded(seconds[i], 3);
   }
   return json;
 }
@@ -115,13 +112,13 @@ Json json_of(const RunStart& start) {
   Json json{{"job", start.job},
             {"restart", start.restart},
             {"ranks", start.ranks},
-            {"began", thousandths(start.began_s)},
-            {"ended", thousandths(start.ended_s)},
+            {"began", rounded(start.began_s, 3)},
+            {"ended", rounded(start.ended_s, 3)},
             {"end", word_of(start.end)},
             {"first_step", start.first_step},
             {"last_step", start.last_step},
             {"saved_step", start.saved_step},
-            {"train_until_saved", thousandths(start.until_saved_s)},
+            {"train_until_saved", rounded(start.until_saved_s, 3)},
             {"seconds", json_of(start.seconds)},
             {"took",
              {{"step", json_of(start.took.step)},
@@ -129,7 +126,7 @@ Json json_of(const RunStart& start) {
               {"validation", json_of(start.took.validation)}}}};
   if (!start.in_place) return json;
   json["in_place"] = true;
-  json["restarted"] = {{"failed", thousandths(start.in_place->failed_s)},
+  json["restarted"] = {{"failed", rounded(start.in_place->failed_s, 3)},
                        {"cause", start.in_place->cause},
                        {"left_out", start.in_place->left_out},
                        {"nodes", start.in_place->nodes},
@@ -193,7 +190,7 @@ Goodput Goodput::parse(const std::string& json) {
 
 std::string Goodput::to_json() const {
   const Total total(starts);
-  Json json{{"starts", Json::array()}, {"total", {{"allocated", thousandths(total.allocated_s)}}}};
+  Json json{{"starts", Json::array()}, {"total", {{"allocated", rounded(total.allocated_s, 3)}}}};
   for (const RunStart& start : starts) json["starts"].push_back(json_of(start));
   json["total"].update(json_of(total.seconds));
   json["goodput"] = std::round(total.share() * 1e4) / 1e4;
@@ -206,17 +203,17 @@ std::string Goodput::restarts() const {
     const RunStart& start = starts[n];
     const RunStart& before = starts[n - 1];
     if (!start.in_place) continue;
-    const Json line{{"time", thousandths(start.began_s)},
+    const Json line{{"time", rounded(start.began_s, 3)},
                     {"job", start.job},
                     {"cause", start.in_place->cause},
                     {"left_out", start.in_place->left_out},
                     {"nodes", start.in_place->nodes},
                     {"seconds",
-                     {{"detect", thousandths(before[Spent::kDetect])},
-                      {"leave", thousandths(before[Spent::kLeave])},
-                      {"launch", thousandths(start[Spent::kLaunch])},
-                      {"load", thousandths(start[Spent::kLoad])},
-                      {"redo", thousandths(start[Spent::kRedo])}}},
+                     {{"detect", rounded(before[Spent::kDetect], 3)},
+                      {"leave", rounded(before[Spent::kLeave], 3)},
+                      {"launch", rounded(start[Spent::kLaunch], 3)},
+                      {"load", rounded(start[Spent::kLoad], 3)},
+                      {"redo", rounded(start[Spent::kRedo], 3)}}},
                     {"from_step", before.last_step},
                     {"resumed_step", start.first_step}};
     lines += line.dump() + "\n";

@@ -1,20 +1,12 @@
 #include "run/start_times.h"
 
-#include <cmath>
-
+#include "base/number.h"
 #include "base/process/process.h"
 #include "base/str.h"
 #include "base/utc_time.h"
 #include "run/job_end.h"
 
 namespace echelon {
-namespace {
-
-double hundredths(double seconds) {
-  return std::round(seconds * 100) / 100;
-}
-
-}  // namespace
 
 StartTimes::StartTimes() : since_s_(process_began_s()) {
   const auto stated = seconds_in_environment("ECHELON_STARTED_AT");
@@ -33,10 +25,10 @@ std::string StartTimes::describe() const {
   std::string text = "start:";
   for (std::size_t n = 0; n < phases_.size(); ++n) {
     const auto& [name, seconds] = phases_[n];
-    text += str(n == 0 ? " " : ", ", name, " ", hundredths(seconds), n == 0 ? " s" : "");
+    text += str(n == 0 ? " " : ", ", name, " ", rounded(seconds, 2), n == 0 ? " s" : "");
     all += seconds;
   }
-  return str(text, "; ", hundredths(all), " s in all");
+  return str(text, "; ", rounded(all, 2), " s in all");
 }
 
 }  // namespace echelon

@@ -6,6 +6,7 @@
 #include "base/caught.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/steady_time.h"
 #include "base/str.h"
 #include "checkpoint/folder/run_folder.h"
@@ -26,10 +27,6 @@ using checkpoint::RankSave;
 constexpr double kMegabyte = 1e6;
 constexpr double kPatience_s = 1;  // waiting for a save that is almost complete is better than skipping one
 constexpr double kGrace_s = 10;    // on top of timeout_s, so that rank 0 gives up first and can report why
-
-double hundredths(double value) {
-  return std::round(value * 100) / 100;
-}
 
 std::string not_saved(std::int64_t step, const std::string& why) {
   return str("step ", step, " was not saved (older checkpoints are untouched): ", why);
@@ -383,8 +380,8 @@ void Checkpointer::log_end() {
     on_saved_(
         {in_flight_->step, in_flight_->began_s, status.seconds, in_flight_->stall_s, in_flight_->waited});
   if (comm_->rank() != 0) return;
-  log::info(str("saved step ", in_flight_->step, " in ", hundredths(status.seconds), " s, training waited ",
-                hundredths(in_flight_->stall_s), " s: ", in_flight_->folder.string()));
+  log::info(str("saved step ", in_flight_->step, " in ", rounded(status.seconds, 2), " s, training waited ",
+                rounded(in_flight_->stall_s, 2), " s: ", in_flight_->folder.string()));
   if (!status.doubt.empty())
     log::warn(in_doubt(in_flight_->step, status.doubt) + "; nothing older was removed");
 }

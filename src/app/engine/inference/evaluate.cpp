@@ -1,4 +1,3 @@
-#include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -7,6 +6,7 @@
 #include "app/engine/inference/infer.h"
 #include "app/engine/inference/model_source.h"
 #include "base/foreign_text.h"
+#include "base/number.h"
 #include "base/str.h"
 #include "base/terminal/progress_bar.h"
 #include "comm/agree.h"
@@ -34,14 +34,10 @@ Questions questions_of(const EvaluateRequest& request, const ModelOptions& model
   return questions;
 }
 
-double rounded(double value) {
-  return std::round(value * 1e4) / 1e4;
-}
-
 void print(const TaskResult& result) {
   std::vector<std::string> scores;
-  for (const auto& [name, score] : result.scores) scores.push_back(str(name, ' ', rounded(score)));
-  scores.front() += str(" +- ", rounded(result.standard_error()));
+  for (const auto& [name, score] : result.scores) scores.push_back(str(name, ' ', rounded(score, 4)));
+  scores.front() += str(" +- ", rounded(result.standard_error(), 4));
   std::cout << result.name << ": " << join(scores, ", ") << " (" << result.items << " items)" << std::endl;
 }
 
