@@ -1,7 +1,6 @@
 #include "base/foreign_text.h"
 
 #include <algorithm>
-#include <cstdint>
 
 #include "base/str.h"
 
@@ -17,14 +16,6 @@ bool is_unsafe(std::uint32_t code) {
   return code == 0xAD || code == 0x61C || code == 0x3000 || (code >= 0x2000 && code <= 0x200F) ||
          (code >= 0x2028 && code <= 0x202F) || (code >= 0x205F && code <= 0x206F) || code == 0xFEFF ||
          (code >= 0xFFF9 && code <= 0xFFFB) || (code >= 0xE0000 && code <= 0xE0FFF);
-}
-
-std::uint32_t code_point(std::string_view sequence) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(sequence[i]); };
-  if (sequence.size() == 1) return byte(0);
-  std::uint32_t code = byte(0) & (0x7FU >> sequence.size());
-  for (std::size_t i = 1; i < sequence.size(); ++i) code = code << 6 | (byte(i) & 0x3FU);
-  return code;
 }
 
 void append_hex(std::string& out, std::string_view bytes) {
@@ -80,6 +71,14 @@ std::size_t utf8_length(std::string_view text) {
     return follows(1, low, high) && follows(2, 0x80, 0xBF) && follows(3, 0x80, 0xBF) ? 4 : 0;
   }
   return 0;
+}
+
+std::uint32_t code_point(std::string_view sequence) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(sequence[i]); };
+  if (sequence.size() == 1) return byte(0);
+  std::uint32_t code = byte(0) & (0x7FU >> sequence.size());
+  for (std::size_t i = 1; i < sequence.size(); ++i) code = code << 6 | (byte(i) & 0x3FU);
+  return code;
 }
 
 std::string plain_json(const std::string& json) {

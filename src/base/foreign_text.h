@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -35,5 +36,7 @@ inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 /// Bytes of the well-formed UTF-8 sequence that `text` starts with (Unicode 15, table 3-7: no overlong forms,
 /// no surrogates, nothing above U+10FFFF); 0 when there is none.
 [[nodiscard]] std::size_t utf8_length(std::string_view text);
+/// The code point of one such sequence; of a single byte that belongs to none, its value.
+[[nodiscard]] std::uint32_t code_point(std::string_view sequence);
 
 }  // namespace echelon

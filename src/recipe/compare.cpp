@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 
 #include "base/str.h"
 #include "recipe/check/contradictions.h"
@@ -50,11 +49,9 @@ bool describes_model(std::string_view key) {
          std::ranges::find(kTraining, key) == kTraining.end();
 }
 
-std::vector<Change> of_model(const std::vector<Change>& changes) {
-  std::vector<Change> found;
-  std::ranges::copy_if(changes, std::back_inserter(found),
-                       [](const Change& change) { return describes_model(change.key); });
-  return found;
+std::vector<Change> of_model(std::vector<Change> changes) {
+  std::erase_if(changes, [](const Change& change) { return !describes_model(change.key); });
+  return changes;
 }
 
 std::vector<Change> of_base(const std::vector<Change>& changes) {
@@ -67,17 +64,16 @@ std::vector<Change> of_base(const std::vector<Change>& changes) {
   return found;
 }
 
-std::vector<Change> of_data(const std::vector<Change>& changes) {
+std::vector<Change> of_data(std::vector<Change> changes) {
   static constexpr std::array<std::string_view, 5> kReading{"data.workers", "data.prefetch_batches",
                                                             "data.tokenizer", "data.on_bad_record",
                                                             "data.max_bad_records"};
-  std::vector<Change> found;
-  std::ranges::copy_if(changes, std::back_inserter(found), [](const Change& change) {
-    if (change.key == "run.seed") return true;
-    return change.key.starts_with("data.") && !change.key.starts_with("data.validation.") &&
-           std::ranges::find(kReading, change.key) == kReading.end();
+  std::erase_if(changes, [](const Change& change) {
+    if (change.key == "run.seed") return false;
+    return !change.key.starts_with("data.") || change.key.starts_with("data.validation.") ||
+           std::ranges::find(kReading, change.key) != kReading.end();
   });
-  return found;
+  return changes;
 }
 
 std::string describe(const std::vector<Change>& changes) {

@@ -24,14 +24,14 @@ struct Change {
 [[nodiscard]] bool describes_model(std::string_view key);
 
 /// The changes of keys for which describes_model() is true.
-[[nodiscard]] std::vector<Change> of_model(const std::vector<Change>& changes);
+[[nodiscard]] std::vector<Change> of_model(std::vector<Change> changes);
 
 /// Returns of_model() without section `lora` where only one of the recipes has adapters: for weights that a
 /// run starts from, whose model may be the base of adapters.
 [[nodiscard]] std::vector<Change> of_base(const std::vector<Change>& changes);
 
 /// The changes of keys that decide which samples a step trains on.
-[[nodiscard]] std::vector<Change> of_data(const std::vector<Change>& changes);
+[[nodiscard]] std::vector<Change> of_data(std::vector<Change> changes);
 
 /// "optim.lr 0.001 -> 0.002, train.steps 10 -> 20"; long values are truncated.
 [[nodiscard]] std::string describe(const std::vector<Change>& changes);

@@ -98,17 +98,12 @@ void check_window(const ModelOptions& model, std::vector<Conflict>& found) {
   };
   of_windows(model.full_attention_every > 0, "model.full_attention_every");
   of_windows(model.window_rope_theta > 0, "model.window_rope_theta");
-  if (model.window_from_layer == 0) return;
-  if (model.window == 0) {
-    found.push_back({{"model.window_from_layer", "model.window"},
-                     "model.window_from_layer is given, but model.window is 0: no block has a window; set "
-                     "model.window or remove model.window_from_layer"});
-  } else if (model.window_from_layer >= model.layers) {
-    found.push_back(
-        {{"model.window_from_layer", "model.layers"},
-         str("model.window_from_layer is ", model.window_from_layer, "; expected less than model.layers (",
-             model.layers, "): else no block has the window; remove model.window")});
-  }
+  of_windows(model.window_from_layer > 0, "model.window_from_layer");
+  if (model.window == 0 || model.window_from_layer < model.layers) return;
+  found.push_back(
+      {{"model.window_from_layer", "model.layers"},
+       str("model.window_from_layer is ", model.window_from_layer, "; expected less than model.layers (",
+           model.layers, "): else no block has the window; remove model.window")});
 }
 
 void check_llama(const ModelOptions& model, std::vector<Conflict>& found) {

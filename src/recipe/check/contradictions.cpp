@@ -248,6 +248,14 @@ void check_initial_weights(const Recipe& recipe, const RecipeTexts& texts, std::
                    "weights from; remove it, or set checkpoint.init_from"});
 }
 
+/// Reports those of `keys` that are set, although `feature` is off: `why` is the rest of the sentence.
+void report_set(std::initializer_list<const char*> keys, const char* feature, std::string_view why,
+                const RecipeTexts& texts, std::vector<Conflict>& found) {
+  for (const char* key : keys) {
+    if (texts.is_set(key)) found.push_back({{key, feature}, str(texts.words(key), ", but ", feature, why)});
+  }
+}
+
 void check_lora(const Recipe& recipe, const RecipeTexts& texts, std::vector<Conflict>& found) {
   if (recipe.lora.rank > 0) {
     if (recipe.checkpoint.consolidate != Consolidate::kSafetensors) return;
@@ -257,22 +265,9 @@ void check_lora(const Recipe& recipe, const RecipeTexts& texts, std::vector<Conf
                          "export` after the run")});
     return;
   }
-  for (const char* key :
-       {"lora.alpha", "lora.use_rslora", "lora.dropout", "lora.modules", "lora.also_train"}) {
-    if (!texts.is_set(key)) continue;
-    found.push_back(
-        {{key, "lora.rank"},
-         str(texts.words(key),
-             ", but lora.rank is 0: there are no adapters; remove it, or set lora.rank, such as 16")});
-  }
-}
-
-/// Reports those of `keys` that are set, although `feature` is off: `why` is the rest of the sentence.
-void report_set(std::initializer_list<const char*> keys, const char* feature, std::string_view why,
-                const RecipeTexts& texts, std::vector<Conflict>& found) {
-  for (const char* key : keys) {
-    if (texts.is_set(key)) found.push_back({{key, feature}, str(texts.words(key), ", but ", feature, why)});
-  }
+  report_set({"lora.alpha", "lora.use_rslora", "lora.dropout", "lora.modules", "lora.also_train"},
+             "lora.rank", " is 0: there are no adapters; remove it, or set lora.rank, such as 16", texts,
+             found);
 }
 
 void check_memory(const CheckpointOptions& checkpoint, const RecipeTexts& texts,

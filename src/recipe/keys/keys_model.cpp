@@ -191,10 +191,7 @@ std::vector<Key> own_model_keys() {
 }  // namespace
 
 std::vector<Key> model_keys() {
-  std::vector<Key> all = common_model_keys();
-  for (const std::vector<Key>& more : {rotary_model_keys(), own_model_keys()})
-    all.insert(all.end(), more.begin(), more.end());
-  return all;
+  return joined({common_model_keys(), rotary_model_keys(), own_model_keys()});
 }
 
 std::vector<Key> lora_keys() {

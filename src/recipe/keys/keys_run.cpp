@@ -176,9 +176,7 @@ std::vector<Key> keep_keys() {
 }  // namespace
 
 std::vector<Key> checkpoint_keys() {
-  std::vector<Key> all = save_keys();
-  for (const Key& key : keep_keys()) all.push_back(key);
-  return all;
+  return joined({save_keys(), keep_keys()});
 }
 
 std::vector<Key> metrics_keys() {

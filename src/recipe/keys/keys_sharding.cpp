@@ -101,7 +101,7 @@ Choices presets() {
 }  // namespace
 
 std::vector<Key> shard_keys() {
-  std::vector<Key> all{
+  const std::vector<Key> strategy{
       {ECHELON_KEY(shard.strategy),
        choices<ShardStrategy>(
            {{ShardStrategy::kFullShard,
@@ -113,10 +113,7 @@ std::vector<Key> shard_keys() {
             {ShardStrategy::kHybridShard, "`full_shard` in groups of ranks, each group holds a copy"},
             {ShardStrategy::kHybridGradOp, "`shard_grad_op` in groups of ranks, each group holds a copy"}}),
        "", "What is split over the ranks."}};
-  for (const std::vector<Key>& part : {mesh_keys(), wrap_keys(), gather_keys()}) {
-    all.insert(all.end(), part.begin(), part.end());
-  }
-  return all;
+  return joined({strategy, mesh_keys(), wrap_keys(), gather_keys()});
 }
 
 std::vector<Key> precision_keys() {

@@ -1,20 +1,18 @@
 #include "recipe/keys/keys_table.h"
 
-#include <iterator>
-
 namespace echelon::recipe {
 
+std::vector<Key> joined(const std::vector<std::vector<Key>>& parts) {
+  std::vector<Key> all;
+  for (const std::vector<Key>& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
 const std::vector<Key>& keys() {
-  static const std::vector<Key> table = [] {
-    std::vector<Key> all;
-    for (std::vector<Key> part : {run_keys(), model_keys(), lora_keys(), shard_keys(), precision_keys(),
-                                  activation_checkpointing_keys(), data_keys(), validation_keys(),
-                                  image_keys(), optim_keys(), schedule_keys(), train_keys(),
-                                  evaluation_keys(), checkpoint_keys(), metrics_keys(), cluster_keys()}) {
-      all.insert(all.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
-    }
-    return all;
-  }();
+  static const std::vector<Key> table = joined(
+      {run_keys(), model_keys(), lora_keys(), shard_keys(), precision_keys(), activation_checkpointing_keys(),
+       data_keys(), validation_keys(), image_keys(), optim_keys(), schedule_keys(), train_keys(),
+       evaluation_keys(), checkpoint_keys(), metrics_keys(), cluster_keys()});
   return table;
 }
 

@@ -21,6 +21,9 @@ template <HasWords Choice>
   return all;
 }
 
+/// The rows of all parts, one after the other.
+[[nodiscard]] std::vector<Key> joined(const std::vector<std::vector<Key>>& parts);
+
 // The rows of each section; keys() joins them.
 [[nodiscard]] std::vector<Key> run_keys();
 [[nodiscard]] std::vector<Key> model_keys();

@@ -83,11 +83,7 @@ std::vector<Key> parameter_keys() {
 }  // namespace
 
 std::vector<Key> optim_keys() {
-  std::vector<Key> all = common_optim_keys();
-  for (const std::vector<Key>& part : {own_optim_keys(), muon_keys(), parameter_keys()}) {
-    all.insert(all.end(), part.begin(), part.end());
-  }
-  return all;
+  return joined({common_optim_keys(), own_optim_keys(), muon_keys(), parameter_keys()});
 }
 
 std::vector<Key> schedule_keys() {

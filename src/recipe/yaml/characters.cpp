@@ -1,6 +1,5 @@
 #include "recipe/yaml/characters.h"
 
-#include <algorithm>
 #include <cstdint>
 
 #include "base/foreign_text.h"
@@ -38,20 +37,9 @@ std::string problem_of(std::uint32_t code) {
 }  // namespace
 
 Character character_at(std::string_view text, std::size_t at) {
-  const Character broken{1, "is not valid UTF-8; save the file as UTF-8"};
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(at);
-  if (lead < 0x80) return {1, problem_of(lead)};
-  const std::size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || at + bytes > text.size()) return broken;
-  std::uint32_t code = lead & (0x7Fu >> bytes);
-  for (std::size_t i = at + 1; i < at + bytes; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return broken;
-    code = (code << 6) | (byte(i) & 0x3Fu);
-  }
-  const bool overlong = (bytes == 3 && code < 0x800) || (bytes == 4 && code < 0x10000);
-  if (overlong || (code >= 0xD800 && code <= 0xDFFF) || code > 0x10FFFF) return broken;
-  return {bytes, problem_of(code)};
+  const std::size_t bytes = utf8_length(text.substr(at, 4));
+  if (bytes == 0) return {1, "is not valid UTF-8; save the file as UTF-8"};
+  return {bytes, problem_of(code_point(text.substr(at, bytes)))};
 }
 
 std::string first_character_problem(std::string_view text) {
@@ -92,15 +80,6 @@ std::string check_characters(std::string_view text, std::size_t source, Faults& 
     if (clean.back() == '\n') position = {source, position.line + 1, 1};
   }
   return clean;
-}
-
-Position position_at(std::string_view text, std::size_t source, std::size_t offset) {
-  offset = std::min(offset, text.size());
-  const std::string_view before = text.substr(0, offset);
-  const std::size_t line_start = before.rfind('\n') + 1;  // npos + 1 == 0
-  Position position{source, 1 + static_cast<int>(std::ranges::count(before, '\n')), 1};
-  for (std::size_t at = line_start; at < offset; at += character_at(text, at).bytes) ++position.column;
-  return position;
 }
 
 }  // namespace echelon::recipe

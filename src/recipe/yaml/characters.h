@@ -25,7 +25,4 @@ struct Character {
 /// positions. A leading byte order mark is removed.
 [[nodiscard]] std::string check_characters(std::string_view text, std::size_t source, Faults& faults);
 
-/// Line and column of byte `offset` in `text`.
-[[nodiscard]] Position position_at(std::string_view text, std::size_t source, std::size_t offset);
-
 }  // namespace echelon::recipe

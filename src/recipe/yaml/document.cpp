@@ -275,7 +275,7 @@ std::string describe(const YAML::ParserException& error, TreeBuilder& tree) {
 void refuse_directives(std::string_view text, std::size_t source, Faults& faults) {
   const std::size_t at = text.starts_with('%') ? 0 : text.find("\n%");
   if (at == std::string_view::npos) return;
-  faults.add(position_at(text, source, at == 0 ? 0 : at + 1),
+  faults.add(PositionFinder(text, source).at(at == 0 ? 0 : at + 1),
              "directives (%YAML, %TAG) are not allowed; remove the line");
 }
 
@@ -283,7 +283,7 @@ bool has_long_line(std::string_view text, std::size_t source, Faults& faults) {
   for (std::size_t start = 0; start < text.size();) {
     const std::size_t end = std::min(text.find('\n', start), text.size());
     if (end - start > kMaxLineBytes) {
-      faults.add(position_at(text, source, start),
+      faults.add(PositionFinder(text, source).at(start),
                  str("a line of more than ", kMaxLineBytes, " bytes; is this a recipe?"));
       return true;
     }

@@ -7,22 +7,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json json_of(FloatType value) {
-  return word_of(value);
-}
-
-Json json_of(const std::string& value) {
-  return value;
-}
-
-Json json_of(double value) {
-  return value;
-}
-
-Json json_of(bool value) {
-  return value;
-}
-
 struct JsonOf {
   template <class Field>
   Json operator()(Field* field) const {
@@ -40,7 +24,12 @@ struct JsonOf {
   template <class Value>
   Json operator()(PatternMap<Value>* map) const {
     Json object = Json::object();
-    for (const auto& [pattern, value] : *map) object[pattern] = json_of(value);
+    for (const auto& [pattern, value] : *map) {
+      if constexpr (std::is_same_v<Value, FloatType>)
+        object[pattern] = word_of(value);
+      else
+        object[pattern] = value;
+    }
     return object;
   }
 };

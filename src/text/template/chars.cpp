@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/foreign_text.h"
+
 namespace echelon::data::jinja {
 namespace {
 
@@ -60,12 +62,8 @@ Text to_text(std::string_view utf8, std::int32_t origin) {
   Text text;
   text.reserve(utf8.size());
   for (std::size_t at = 0; at < utf8.size();) {
-    const auto first = static_cast<unsigned char>(utf8[at]);
-    const std::size_t size = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-    std::uint32_t code = size == 1 ? first : first & (0x7FU >> size);
-    for (std::size_t i = 1; i < size && at + i < utf8.size(); ++i)
-      code = code << 6 | (static_cast<unsigned char>(utf8[at + i]) & 0x3FU);
-    text.push_back(make_char(code, origin));
+    const std::size_t size = std::max<std::size_t>(1, utf8_length(utf8.substr(at, 4)));
+    text.push_back(make_char(code_point(utf8.substr(at, size)), origin));
     at += size;
   }
   return text;
