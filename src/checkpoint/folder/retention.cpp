@@ -201,22 +201,21 @@ std::int64_t commits_to_keep(std::int64_t keep_last) {
 }
 
 std::vector<StepFolder> step_folders(const Path& checkpoints, const KnownSteps& known) {
-  const auto listed = list_with_manifests(checkpoints);
+  const std::vector<Found> listed = list(checkpoints);
   const auto holds = holds_in(checkpoints);  // after the folders: a writer's lease is older than its folder
   std::set<std::string> read;                // ids of saves that were sound when a start began
-  for (const auto& [found, manifest] : listed) {
-    if (manifest) read.insert(manifest->resumed_from);
+  for (const Found& found : listed) {
+    if (found.manifest) read.insert(found.manifest->resumed_from);
   }
   std::vector<StepFolder> steps;
-  for (const auto& [found, manifest] : listed) {
+  for (const Found& found : listed) {
     const std::string name = found.folder.filename().string();
     StepFolder step{.folder = found.folder, .step = found.step, .state = StepState::kUncommitted};
-    if (manifest) {
-      step.state = files_are_there(found.folder, *manifest) ? StepState::kWhole : StepState::kDamaged;
-    }
+    if (found.committed)
+      step.state = files_are_there(found.folder, *found.manifest) ? StepState::kWhole : StepState::kDamaged;
     if (!found.problem.empty() || known.damaged.contains(name)) step.state = StepState::kDamaged;
     step.proven = step.state == StepState::kWhole &&
-                  (known.readable.contains(name) || read.contains(manifest->save_id));
+                  (known.readable.contains(name) || read.contains(found.manifest->save_id));
     if (const auto held = holds.find(name); held != holds.end()) step.held = held->second;
     steps.push_back(std::move(step));
   }

@@ -17,19 +17,13 @@ struct Found {
   bool committed = false;  ///< COMMIT and MANIFEST.json check out
   std::string problem;     ///< why a commit is not valid; also empty if there never was one
   std::filesystem::file_time_type committed_at{};  ///< of the file COMMIT, by the file system's clock
+  std::optional<Manifest> manifest = {};           ///< if it is committed
 };
 /// One step folder, whatever its name; its step is 0 if neither name nor manifest gives it.
 [[nodiscard]] Found look_at(const std::filesystem::path& step_folder);
 /// Step folders, oldest step first, of one step the older commit first. A folder that does not exist gives an
 /// empty list.
 [[nodiscard]] std::vector<Found> list(const std::filesystem::path& checkpoints);
-
-/// What list() finds, with what it parsed for that.
-struct ListedStep {
-  Found found;
-  std::optional<Manifest> manifest;  ///< of those that are committed
-};
-[[nodiscard]] std::vector<ListedStep> list_with_manifests(const std::filesystem::path& checkpoints);
 
 /// Links are not followed: list() skips those named like a step folder. Warns of each.
 void warn_of_linked_steps(const std::filesystem::path& checkpoints);
