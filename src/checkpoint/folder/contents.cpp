@@ -198,10 +198,6 @@ void check_digests(const Manifest& manifest, const Coverage& coverage) {
 
 }  // namespace
 
-void check_shards_cover(const std::vector<TensorInfo>& tensors, const std::vector<ShardIndex>& shards) {
-  (void)covered(tensors, shards);
-}
-
 std::vector<TensorDigest> digests_of(const std::vector<TensorInfo>& tensors,
                                      const std::vector<ShardIndex>& shards) {
   return covered(tensors, shards).digests();

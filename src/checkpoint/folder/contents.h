@@ -18,15 +18,13 @@ namespace echelon::checkpoint {
 [[nodiscard]] ShardIndex load_shard_index(const std::filesystem::path& folder, const ManifestShard& shard,
                                           int rank, int ranks, const std::string& save_id);
 
-/// Every element of every tensor in exactly one shard, with the type and shape of `tensors`. Throws
-/// Error(kCheckpoint).
-void check_shards_cover(const std::vector<TensorInfo>& tensors, const std::vector<ShardIndex>& shards);
-
-/// Checksums of each of `tensors`, covered by `shards`, computed from the indexes alone.
+/// Checksums of each of `tensors`, computed from the indexes alone. Throws Error(kCheckpoint) unless every
+/// element of every tensor is in exactly one shard, with the type and shape of `tensors`.
 [[nodiscard]] std::vector<TensorDigest> digests_of(const std::vector<TensorInfo>& tensors,
                                                    const std::vector<ShardIndex>& shards);
 
-/// Throws Error(kCheckpoint), naming the tensor, unless the combined checksums equal the manifest's.
+/// Throws what digests_of() throws, and Error(kCheckpoint), naming the tensor, unless the combined checksums
+/// equal the manifest's.
 void check_digests(const Manifest& manifest, const std::vector<ShardIndex>& shards);
 
 /// The manifest's entry for the shard `name`, computed from the file itself. Throws Error(kCheckpoint).

@@ -139,7 +139,7 @@ Salvage salvage(const Path& folder, const SalvageProgress& progress) {
 
   sift(result, [&](const TensorInfo& tensor) {
     const std::vector<TensorInfo> one{tensor};
-    check_shards_cover(one, only(result.contents.shards, one));
+    (void)digests_of(one, only(result.contents.shards, one));
   });
   const std::uint64_t total = byte_count(result.contents.manifest.tensors);
   std::uint64_t done = 0;
