@@ -1,7 +1,6 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -59,8 +58,7 @@ int print_json(const ValidateArguments& arguments) {
     return 0;
   } catch (const Error& error) {
     Json faults = Json::array();
-    std::istringstream lines(error.what());
-    for (std::string line; std::getline(lines, line);)
+    for (const std::string& line : split(error.what(), '\n'))
       faults.push_back({{"code", static_cast<int>(error.code())}, {"message", line}});
     std::cout << json_text(Json{{"valid", false}, {"errors", faults}}) << '\n';
     return static_cast<int>(error.code());

@@ -20,6 +20,9 @@ template <class... Parts>
 /// {"a","b"} joined by ", " -> "a, b".
 [[nodiscard]] std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
+/// "a,b," at ',' -> {"a","b"}: as std::getline, a separator at the end begins no part.
+[[nodiscard]] std::vector<std::string> split(std::string_view text, char separator);
+
 /// Formats bytes for people: 1536 -> "1.5 KiB". Files and JSON carry plain bytes.
 [[nodiscard]] std::string human_bytes(std::uint64_t bytes);
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <ctime>
 #include <span>
 #include <sstream>
@@ -16,6 +15,7 @@
 #include "base/files/own_file.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "base/process/process.h"
 #include "base/str.h"
 #include "base/utc_time.h"
 
@@ -25,15 +25,10 @@ namespace {
 constexpr const char* kPeerFailure = "peer-failure.txt";
 constexpr std::uint64_t kMostBytesOfNote = 8192;
 
-std::string variable(const char* name, const char* otherwise) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : otherwise;
-}
-
 /// The start that this process belongs to, as the batch script names it.
 std::string this_start() {
-  const std::string in_place = variable("ECHELON_RESTART_IN_PLACE", "");
-  return str(variable("SLURM_JOB_ID", "-"), " ", variable("SLURM_RESTART_COUNT", "0"),
+  const std::string in_place = environment_variable("ECHELON_RESTART_IN_PLACE", "");
+  return str(environment_variable("SLURM_JOB_ID", "-"), " ", environment_variable("SLURM_RESTART_COUNT", "0"),
              in_place.empty() ? "" : ".", in_place);
 }
 
@@ -86,7 +81,7 @@ std::optional<LostPeer> parse_failure(const std::string& text, const std::string
 void note_peer_failure(const std::filesystem::path& logs, const LostPeer& failure) {
   const std::filesystem::path path = logs / kPeerFailure;
   const std::string start = str(" ", this_start(), " ");
-  const std::string token = variable("ECHELON_NOTE_TOKEN", "");
+  const std::string token = environment_variable("ECHELON_NOTE_TOKEN", "");
   try {
     // Ranks that lost rank 0 only suspect it: they do not overwrite the sentence of this start of the job.
     if (!failure.certain && std::filesystem::exists(path)) {
@@ -122,7 +117,7 @@ std::optional<LostPeer> noted_peer_failure(const std::filesystem::path& logs, co
 void note_suspect(const std::filesystem::path& logs, const std::string& host, const std::string& sentence) {
   const std::filesystem::path path = logs / "suspects.txt";
   const std::string line =
-      str(std::time(nullptr), " ", host, " ", variable("SLURM_JOB_ID", "-"), " ", sentence, "\n");
+      str(std::time(nullptr), " ", host, " ", environment_variable("SLURM_JOB_ID", "-"), " ", sentence, "\n");
   try {
     const fs::Fd file = fs::open_own(path, O_WRONLY | O_CREAT | O_APPEND, Code::kEnvironment);
     // O_APPEND writes at the end, whatever offset is given.

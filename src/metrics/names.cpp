@@ -1,16 +1,9 @@
 #include "metrics/names.h"
 
-#include <sstream>
+#include "base/str.h"
 
 namespace echelon::metrics {
 namespace {
-
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts;
-  std::istringstream rest(text);
-  for (std::string part; std::getline(rest, part, at);) parts.push_back(part);
-  return parts;
-}
 
 /// "spread/work_s/min,median,max | echelon_rank_work_seconds{stat} | Part of a step ..."
 Name read_row(const std::string& row) {

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
 #include <deque>
 #include <map>
-#include <sstream>
 #include <thread>
 
 #include "base/error.h"
@@ -32,11 +30,6 @@ constexpr std::chrono::seconds kPatience{5};  // for a disk that may hang
 constexpr double kLongestLeaving_s = 600;
 constexpr std::size_t kRecent = 32;
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
-
-std::string variable(const char* name) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? "" : text;
-}
 
 /// The first unused name for a file that is set aside.
 std::filesystem::path aside(const std::filesystem::path& file) {
@@ -86,14 +79,6 @@ void account_for_leaving(RunStart& last, const std::filesystem::path& run_dir, d
     last[Spent::kIdle] += gone_s - last.ended_s;
   }
   last.ended_s = gone_s;
-}
-
-/// "n1,n2" as a list.
-std::vector<std::string> listed(const std::string& text) {
-  std::vector<std::string> names;
-  std::istringstream entries(text);
-  for (std::string name; std::getline(entries, name, ',');) names.push_back(name);
-  return names;
 }
 
 std::vector<std::string> without_repetitions(std::vector<std::string> names) {
@@ -215,8 +200,8 @@ Ledger::Start Ledger::this_start(const std::vector<std::string>& hosts) {
   if (stated && *stated < start.began_s) start.began_s = *stated;
   if (restarts_in_place()) {
     start.in_place = InPlace{.failed_s = seconds_in_environment("ECHELON_FAILED_AT").value_or(start.began_s),
-                             .cause = printable(variable("ECHELON_RESTART_CAUSE")),
-                             .left_out = listed(printable(variable("ECHELON_LEFT_OUT"))),
+                             .cause = printable(environment_variable("ECHELON_RESTART_CAUSE")),
+                             .left_out = split(printable(environment_variable("ECHELON_LEFT_OUT")), ','),
                              .nodes = without_repetitions(hosts)};
   }
   return start;

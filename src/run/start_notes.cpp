@@ -1,6 +1,5 @@
 #include "run/start_notes.h"
 
-#include <cstdlib>
 #include <sstream>
 
 #include "base/error.h"
@@ -8,6 +7,7 @@
 #include "base/files/own_file.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "base/process/process.h"
 #include "base/str.h"
 #include "base/utc_time.h"
 
@@ -92,12 +92,9 @@ std::string to_line(const StartNote& note) {
 }
 
 std::string this_job() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value != nullptr ? value : "");
-  };
-  const std::string array = variable("SLURM_ARRAY_JOB_ID");
-  return array.empty() ? variable("SLURM_JOB_ID") : array + "_" + variable("SLURM_ARRAY_TASK_ID");
+  const std::string array = environment_variable("SLURM_ARRAY_JOB_ID");
+  return array.empty() ? environment_variable("SLURM_JOB_ID")
+                       : array + "_" + environment_variable("SLURM_ARRAY_TASK_ID");
 }
 
 std::filesystem::path start_notes_file(const std::filesystem::path& run_dir, const std::string& job) {

@@ -8,6 +8,7 @@
 #include "app/doctor/machine/folder_probe.h"
 #include "app/doctor/report.h"
 #include "base/error.h"
+#include "base/process/process.h"
 #include "base/steady_time.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
@@ -53,7 +54,7 @@ void examine_slurm(const ClusterArguments& arguments, const std::optional<SavePr
   report.add(check_pmix_plugin(*slurm));
   report.add(check_pmix_version(*slurm, Machine(arguments.common.root), pmix_version()));
   report.add(check_mpi_default(*slurm));
-  report.add(check_pmix_fence(*slurm, variable("SLURM_PMIX_FENCE")));
+  report.add(check_pmix_fence(*slurm, environment_variable("SLURM_PMIX_FENCE")));
   report.add(check_kill_wait(*slurm, save));
   report.add(check_job_requeue(*slurm));
   report.add(check_preemption(*slurm));

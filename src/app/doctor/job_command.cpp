@@ -66,7 +66,7 @@ std::vector<NodeCard> exchange_cards(Job& job, const Machine& machine, Report& r
 
 /// Warns of a batch script for several nodes that runs this command without srun.
 void check_launch(const JobInfo& info, Report& report) {
-  const std::string nodes = variable("SLURM_JOB_NUM_NODES");
+  const std::string nodes = environment_variable("SLURM_JOB_NUM_NODES");
   if (info.size > 1 || nodes.empty() || nodes == "1") return;
   report.add(warning("launch",
                      str("one rank alone in a job of ", nodes, " nodes: only this node was examined"),

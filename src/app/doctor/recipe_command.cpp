@@ -1,5 +1,4 @@
 #include <chrono>
-#include <sstream>
 
 #include "app/doctor/checks/recipe_checks.h"
 #include "app/doctor/commands.h"
@@ -26,8 +25,7 @@ constexpr std::uint64_t kFolderProbeBytes = std::uint64_t{16} << 20;
 
 /// One finding per line: the Error has a line for each fault of the recipe.
 void add_recipe_faults(Report& report, const Error& error) {
-  std::istringstream lines(error.what());
-  for (std::string line; std::getline(lines, line);)
+  for (const std::string& line : split(error.what(), '\n'))
     report.add(fault("recipe", line, "correct the recipe; docs/recipe.md lists every key"));
 }
 

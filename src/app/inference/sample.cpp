@@ -1,5 +1,4 @@
 #include <memory>
-#include <sstream>
 
 #include "app/commands.h"
 #include "app/engine/engine.h"
@@ -28,8 +27,8 @@ struct SampleArguments {
 
 std::vector<std::string> lines_of(const std::string& path) {
   std::vector<std::string> lines;
-  std::istringstream text(unix_text(fs::read_file(path, kLargestPromptFile, Code::kData)));
-  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  for (const std::string& line : split(unix_text(fs::read_file(path, kLargestPromptFile, Code::kData)), '\n'))
+    lines.push_back(line);
   if (lines.empty())
     throw Error(Code::kData, str("--prompt-file '", path, "' is empty; expected a prompt on each line"));
   return lines;

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/files/fs.h"
@@ -25,9 +24,8 @@ constexpr double kDeadlineS = 300;  // of a run, which takes seconds
 constexpr std::uint64_t kMostMetrics = std::uint64_t{16} << 20;
 
 std::string last_line(const std::string& text) {
-  std::istringstream lines(text);
   std::string last;
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : split(text, '\n')) {
     if (!line.empty()) last = line;
   }
   return last;
@@ -51,9 +49,8 @@ void train(const Trial& trial) {
 
 void read_metrics(const Trial& trial, Left& left) {
   const Path path = Path(trial.recipe.run.dir) / "metrics.jsonl";
-  std::istringstream lines(fs::read_file(path, kMostMetrics, Code::kTraining));
   std::map<std::int64_t, nlohmann::json> by_step;
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : split(fs::read_file(path, kMostMetrics, Code::kTraining), '\n')) {
     nlohmann::json values = parse_foreign_json(line, path.string(), Code::kTraining);
     const std::int64_t step = values.at("step").get<std::int64_t>();
     by_step[step] = std::move(values);

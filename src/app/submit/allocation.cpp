@@ -41,8 +41,7 @@ std::int64_t gpus_in(const std::string& option, const std::string& text, bool gr
     return std::stoll(match[2]);
   }
   std::int64_t gpus = 0;
-  std::istringstream entries(checked(Word::kGres, option, text));
-  for (std::string entry; std::getline(entries, entry, ',');) {
+  for (const std::string& entry : split(checked(Word::kGres, option, text), ',')) {
     if (entry != "gpu" && !entry.starts_with("gpu:")) continue;
     if (entry.size() > kLongestText || !std::regex_match(entry, match, kGres))
       refuse(str(option, " holds '", printable(entry),
@@ -170,8 +169,7 @@ std::vector<std::int64_t> array_tasks(const std::string& array) {
   };
   if (array.size() > kLongestText || !std::regex_match(array, kArray)) refuse(expected(""));
   std::set<std::int64_t> tasks;
-  std::istringstream ranges(array.substr(0, array.find('%')));
-  for (std::string range; std::getline(ranges, range, ',');) {
+  for (const std::string& range : split(array.substr(0, array.find('%')), ',')) {
     std::int64_t first = 0;
     std::int64_t last = 0;
     std::int64_t step = 1;
@@ -200,8 +198,7 @@ void check_dependency(const std::string& dependency) {
   if (dependency.size() > kLongestDependency || dependency.empty() || dependency.back() == ',' ||
       dependency.back() == '?')
     refuse(expected());
-  std::istringstream entries(dependency);
-  for (std::string entry; std::getline(entries, entry, any ? '?' : ',');) {
+  for (const std::string& entry : split(dependency, any ? '?' : ',')) {
     if (!std::regex_match(entry, kOne)) refuse(expected());
   }
 }

@@ -1,7 +1,5 @@
 #include "app/submit/script.h"
 
-#include <sstream>
-
 #include "app/submit/words.h"
 #include "base/error.h"
 #include "base/str.h"
@@ -150,8 +148,7 @@ std::string render_script(const Options& options, const Allocation& job, const P
 
 std::vector<std::string> overriding_variables(std::string_view script) {
   std::vector<std::string> names{"SBATCH_WAIT"};  // makes sbatch wait for the end of the job
-  std::istringstream lines{std::string(script)};
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : split(script, '\n')) {
     if (!line.starts_with(kDirective)) continue;
     std::string name = line.substr(kDirective.size(), line.find('=') - kDirective.size());
     if (name == "time") name = "timelimit";

@@ -1,7 +1,6 @@
 #include "app/submit/slurm.h"
 
 #include <array>
-#include <sstream>
 
 #include "app/submit/program.h"
 #include "base/process/process.h"
@@ -44,8 +43,7 @@ constexpr std::array kAdvice{
 /// "sbatch: error: a\nsbatch: error: b\n" -> "a; b".
 std::string one_line(const std::string& messages) {
   std::vector<std::string> parts;
-  std::istringstream lines(messages);
-  for (std::string line; std::getline(lines, line);) {
+  for (std::string line : split(messages, '\n')) {
     for (const std::string_view start : {"sbatch: ", "error: ", "fatal: ", "allocation failure: "}) {
       if (line.starts_with(start)) line.erase(0, start.size());
     }

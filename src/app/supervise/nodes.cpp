@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/number.h"
+#include "base/str.h"
 
 namespace echelon::supervise {
 namespace {
@@ -55,8 +56,7 @@ bool is_usable(std::string_view state, bool draining) {
 
 std::vector<Suspect> parse_suspects(std::string_view text) {
   std::vector<Suspect> suspects;
-  std::istringstream lines{std::string(text)};
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : split(text, '\n')) {
     std::istringstream words(line);
     std::string time;
     Suspect suspect;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files/own_file.h"
 #include "base/number.h"
+#include "base/process/process.h"
 #include "base/process/program.h"
 #include "base/str.h"
 #include "base/utc_time.h"
@@ -21,13 +22,8 @@ constexpr double kPatienceWhileRanksWait_s = 3;
 constexpr double kPatienceToGiveBack_s = 10;
 constexpr std::uint64_t kMostBytesOfSuspects = std::uint64_t{16} << 20;
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
 std::string required(const char* name) {
-  const std::string value = variable(name);
+  const std::string value = environment_variable(name);
   if (value.empty())
     throw Error(Code::kEnvironment,
                 str("supervise: ", name,
@@ -39,7 +35,7 @@ std::string required(const char* name) {
 /// The number in a variable that Slurm sets; empty: there is none.
 std::optional<std::int64_t> number_in(const char* name) {
   std::int64_t value = 0;
-  if (!read_integer(variable(name), value).empty() || value < 0) return std::nullopt;
+  if (!read_integer(environment_variable(name), value).empty() || value < 0) return std::nullopt;
   return value;
 }
 
@@ -61,8 +57,7 @@ bool is_name(const std::string& text) {
 /// Each line's words; lines with anything else than names in the first `names` words are left out.
 std::vector<Nodes> rows(const std::string& text, std::size_t words_per_line, std::size_t names) {
   std::vector<Nodes> found;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : split(text, '\n')) {
     std::istringstream words(line);
     Nodes row;
     for (std::string word; words >> word;) row.push_back(word);
@@ -89,7 +84,7 @@ std::string first_line(const std::string& text) {
 /// this_job(), without what a task of an array has handed on: sbatch copies its environment into a job that
 /// is submitted from there.
 std::string own_number(const std::string& id) {
-  if (!variable("SLURM_ARRAY_JOB_ID").empty()) {
+  if (!environment_variable("SLURM_ARRAY_JOB_ID").empty()) {
     const std::string listed = output_of({"squeue", "--noheader", "--jobs=" + id, "--format=%i"});
     if (first_line(listed) == id) {
       ::unsetenv("SLURM_ARRAY_JOB_ID");
@@ -104,8 +99,8 @@ std::string own_number(const std::string& id) {
 SlurmJob::SlurmJob()
     : id_(required("SLURM_JOB_ID")),
       number_(own_number(id_)),
-      partition_(variable("SLURM_JOB_PARTITION")),
-      own_node_(variable("SLURMD_NODENAME")),
+      partition_(environment_variable("SLURM_JOB_PARTITION")),
+      own_node_(environment_variable("SLURMD_NODENAME")),
       requeues_(number_in("SLURM_RESTART_COUNT").value_or(0)) {
   const std::string list = required("SLURM_JOB_NODELIST");
   nodes_ = host_names(list, kPatience_s);
@@ -151,8 +146,7 @@ bool SlurmJob::is_never_requeued() const {
 }
 
 std::optional<std::string> SlurmJob::kill_wait() const {
-  std::istringstream lines(output_of({"scontrol", "show", "config"}));
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : split(output_of({"scontrol", "show", "config"}), '\n')) {
     std::istringstream words(line);
     std::string name, equals, value;
     if (words >> name >> equals >> value && name == "KillWait") {

@@ -53,8 +53,7 @@ void bind_to(const std::vector<int>& cores) {
 
 std::vector<int> cores_of_list(const std::string& list) {
   std::vector<int> cores;
-  std::istringstream text(list);
-  for (std::string part; std::getline(text, part, ',');) {
+  for (const std::string& part : split(list, ',')) {
     int first = 0;
     int last = 0;
     const int read = std::sscanf(part.c_str(), "%d-%d", &first, &last);  // NOLINT(cert-err34-c): counted

@@ -22,8 +22,8 @@ namespace {
 
 /// The count in an environment variable; empty: there is none, or it is 0.
 std::string count_in(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr && value != std::string_view("0") ? value : "";
+  const std::string value = environment_variable(name);
+  return value == "0" ? "" : value;
 }
 
 }  // namespace
@@ -62,12 +62,16 @@ double process_began_s() {
 std::string find_program(const std::string& name) {
   if (name.find('/') != name.npos) return access(name.c_str(), X_OK) == 0 ? name : "";
   const char* path = std::getenv("PATH");
-  std::istringstream folders(path ? path : "/usr/local/bin:/usr/bin:/bin");
-  for (std::string folder; std::getline(folders, folder, ':');) {
+  for (const std::string& folder : split(path ? path : "/usr/local/bin:/usr/bin:/bin", ':')) {
     const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
   }
   return "";
+}
+
+std::string environment_variable(const char* name, const char* otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : otherwise;
 }
 
 std::string host_name() {

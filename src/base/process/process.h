@@ -28,6 +28,9 @@ struct ProcessInfo {
 /// Path of an executable file: `name` itself when it holds a slash, else found in PATH. Empty: there is none.
 [[nodiscard]] std::string find_program(const std::string& name);
 
+/// The variable of this process's environment; where it is not set, `otherwise`.
+[[nodiscard]] std::string environment_variable(const char* name, const char* otherwise = "");
+
 /// Empty if unknown.
 [[nodiscard]] std::string host_name();
 

@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <utility>
 
 #include "base/checksum/crc32c.h"
@@ -69,9 +68,8 @@ TaskKind read_item(const std::string& line, TaskItem& read) {
 Task read_task(const std::string& name, const std::filesystem::path& path, const std::string& prefix,
                std::int64_t limit) {
   Task task{.name = name};
-  std::istringstream lines(read_text(path));
   std::size_t number = 0;
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : split(read_text(path), '\n')) {
     if (limit > 0 && static_cast<std::int64_t>(task.items.size()) == limit) break;
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;

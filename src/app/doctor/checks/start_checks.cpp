@@ -1,7 +1,6 @@
 #include "app/doctor/checks/start_checks.h"
 
 #include <algorithm>
-#include <sstream>
 
 #include "base/number.h"
 #include "base/process/program.h"
@@ -18,8 +17,7 @@ std::vector<Finding> faults_among(std::vector<Finding> findings) {
 /// "a,b" and "b,c" have a name in common; an empty text stands for any name.
 bool share_a_name(const std::string& some, const std::string& others) {
   if (some.empty() || others.empty()) return true;
-  std::istringstream names(some);
-  for (std::string name; std::getline(names, name, ',');) {
+  for (const std::string& name : split(some, ',')) {
     if (str(",", others, ",").find(str(",", name, ",")) != std::string::npos) return true;
   }
   return false;

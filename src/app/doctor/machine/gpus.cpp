@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdlib>
-#include <sstream>
 
 #include "base/number.h"
 #include "base/process/program.h"
@@ -29,8 +28,7 @@ constexpr std::array<Slowdown, 4> kGrave{{{0x08, "hardware slowdown"},
 
 std::vector<std::string> fields_of(const std::string& line) {
   std::vector<std::string> fields;
-  std::istringstream rest(line);
-  for (std::string field; std::getline(rest, field, ',');) fields.push_back(trimmed(field));
+  for (const std::string& field : split(line, ',')) fields.push_back(trimmed(field));
   return fields;
 }
 
@@ -38,8 +36,7 @@ std::vector<std::string> fields_of(const std::string& line) {
 
 std::vector<GpuCard> parse_gpus(const std::string& text) {
   std::vector<GpuCard> cards;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : split(text, '\n')) {
     const std::vector<std::string> fields = fields_of(line);
     if (fields.size() != kFields) continue;
     char* end = nullptr;

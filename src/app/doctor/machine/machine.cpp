@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <system_error>
+
+#include "base/str.h"
 
 namespace echelon::app::doctor {
 
@@ -36,8 +37,7 @@ std::vector<std::string> Machine::names(const std::string& path) const {
 }
 
 std::optional<std::uint64_t> Machine::meminfo(const std::string& field) const {
-  std::istringstream lines(text("/proc/meminfo").value_or(""));
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : split(text("/proc/meminfo").value_or(""), '\n')) {
     if (line.rfind(field + ":", 0) != 0) continue;
     return std::strtoull(line.c_str() + field.size() + 1, nullptr, 10) * 1024;
   }
@@ -52,11 +52,6 @@ std::optional<std::uint64_t> Machine::memory_bytes() const {
     if (bytes > 0 && total) total = std::min(*total, bytes);
   }
   return total;
-}
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
 }
 
 }  // namespace echelon::app::doctor

@@ -29,7 +29,4 @@ class Machine {
   std::filesystem::path root_;
 };
 
-/// The value of an environment variable; empty if it is not set.
-[[nodiscard]] std::string variable(const char* name);
-
 }  // namespace echelon::app::doctor

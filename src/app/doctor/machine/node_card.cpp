@@ -13,6 +13,7 @@
 #include "base/files/fs.h"
 #include "base/files/new_file.h"
 #include "base/process/cores.h"
+#include "base/process/process.h"
 #include "base/str.h"
 #include "comm/mpi/mpi_worker.h"
 
@@ -79,7 +80,8 @@ void look_at_node(const Machine& machine, NodeCard& card) {
   struct rlimit limit {};
   if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0) card.locked_memory = limit.rlim_cur;
   if (card.efa_devices > 0) card.ofi_plugin = can_load("libnccl-net.so") || can_load("libnccl-net-ofi.so");
-  for (const char* name : {"FI_PROVIDER", "RDMAV_FORK_SAFE"}) card.environment[name] = variable(name);
+  for (const char* name : {"FI_PROVIDER", "RDMAV_FORK_SAFE"})
+    card.environment[name] = environment_variable(name);
   Gpus gpus = ask_gpus();
   card.gpus = std::move(gpus.cards);
   card.gpu_note = gpus.note;
@@ -101,7 +103,7 @@ NodeCard make_card(const Machine& machine, const JobInfo& info) {
   card.versions = {{"echelon", str(ECHELON_VERSION, " (build ", program_sum(), ")")},
                    {"engine", engine_version()},
                    {"pmix", pmix_version()},
-                   {"pmix_server", variable("PMIX_VERSION")},
+                   {"pmix_server", environment_variable("PMIX_VERSION")},
                    {"mpi", mpi_library_version()},
                    {"nccl", devices.nccl},
                    {"driver", devices.driver},

@@ -51,8 +51,7 @@ std::string SlurmRecord::operator[](const std::string& field) const {
 
 SlurmRecord parse_settings(std::string_view text) {
   SlurmRecord record;
-  std::istringstream lines{std::string(text)};
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : split(text, '\n')) {
     const auto equal = line.find('=');
     if (equal == line.npos) continue;
     record.set(trimmed(line.substr(0, equal)), trimmed(line.substr(equal + 1)));
@@ -62,8 +61,7 @@ SlurmRecord parse_settings(std::string_view text) {
 
 std::vector<SlurmRecord> parse_records(std::string_view text) {
   std::vector<SlurmRecord> records;
-  std::istringstream lines{std::string(text)};
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : split(text, '\n')) {
     SlurmRecord record = parse_record(line);
     if (!record.empty()) records.push_back(std::move(record));
   }
