@@ -2,6 +2,9 @@
 
 #include <vector>
 
+#include "base/number.h"
+#include "recipe/translate/collected.h"
+
 namespace echelon::recipe {
 namespace {
 
@@ -38,7 +41,7 @@ constexpr Equivalent kHuggingFace[]{
      "true=bf16_fp32_reduce True=bf16_fp32_reduce auto=bf16_fp32_reduce full=bf16_fp32_reduce"},
     {"fp16", Take::kWords, "precision.preset", "true=fp16 True=fp16"},
     {"gradient_checkpointing", Take::kWords, "activation_checkpointing.policy", kOnOff},
-    {"gradient_checkpointing_kwargs. save_strategy eval_strategy evaluation_strategy logging_strategy "
+    {"gradient_checkpointing_kwargs. logging_strategy "
      "save_first_step save_safetensors save_only_model torch_compile tf32 do_train do_eval "
      "overwrite_output_dir remove_unused_columns ddp_ dataloader_ dataset_num_proc preprocessing_num_workers "
      "per_device_eval_batch_size eval_batch_size log_level logging_first_step run_name attn_implementation "
@@ -46,6 +49,8 @@ constexpr Equivalent kHuggingFace[]{
      Take::kOwn, "", ""},
     {"activation_offloading", Take::kWords, "activation_checkpointing.offload", "true=true True=true"},
     {"logging_steps", Take::kCopy, "metrics.every_steps", ""},
+    {"save_strategy", Take::kInput, "checkpoint.every_steps", ""},
+    {"eval_strategy evaluation_strategy", Take::kInput, "train.validate_every_epochs", ""},
     {"save_steps", Take::kCount, "checkpoint.every_steps", ""},
     {"save_total_limit", Take::kCopy, "checkpoint.keep_last", ""},
     {"eval_steps", Take::kCount, "train.validate_every_steps", ""},
@@ -58,6 +63,8 @@ constexpr Equivalent kHuggingFace[]{
     {"push_to_hub hub_", Take::kNone, "", "`echelon-ckpt export` writes a folder that can be uploaded"},
     {"model_name_or_path", Take::kInput, "model.from", ""},
     {"max_seq_length max_length block_size", Take::kCopy, "data.seq_len", ""},
+    {"use_peft", Take::kInput, "lora.rank", ""},
+    {"packing sample_packing", Take::kInput, "data.packing", ""},
     {"lora_r", Take::kCopy, "lora.rank", ""},
     {"lora_alpha", Take::kCopy, "lora.alpha", ""},
     {"lora_dropout", Take::kCopy, "lora.dropout", ""},
@@ -74,7 +81,7 @@ constexpr Equivalent kAxolotl[]{
     {"datasets. pretraining_dataset.", Take::kInput, "data.path", ""},
     {"val_set_size", Take::kInput, "data.validation.path", ""},
     {"adapter", Take::kInput, "lora.rank", ""},
-    {"lora_target_linear lora_mlp_kernel lora_qkv_kernel lora_o_kernel sample_packing eval_sample_packing "
+    {"lora_target_linear lora_mlp_kernel lora_qkv_kernel lora_o_kernel eval_sample_packing "
      "pad_to_sequence_len dataset_prepared_path model_type tokenizer_type flash_attention strict liger_ "
      "use_kernels group_by_length",
      Take::kOwn, "", ""},
@@ -124,6 +131,7 @@ constexpr Equivalent kAutoModel[]{
     {"lr_scheduler.lr_decay_style", Take::kInput, "schedule.kind", ""},
     {"lr_scheduler.lr_warmup_steps", Take::kInput, "schedule.warmup_steps", ""},
     {"lr_scheduler.min_lr", Take::kCopy, "schedule.min_lr", ""},
+    {"lr_scheduler.init_lr", Take::kInput, "schedule.warmup_start_factor", ""},
     {"max_grad_norm.max_norm clip_grad_norm.max_norm", Take::kCopy, "train.clip_grad_norm", ""},
     {"peft.dim", Take::kCopy, "lora.rank", ""},
     {"peft.alpha", Take::kCopy, "lora.alpha", ""},
@@ -142,6 +150,8 @@ constexpr Equivalent kAutoModel[]{
     {"distributed.dp_replicate_size", Take::kInput, "shard.mesh.replicate", ""},
     {"distributed.sequence_parallel", Take::kNone, "", kParallel},
     {"packed_sequence.packed_sequence_size", Take::kCount, "data.seq_len", ""},
+    {"dataset.seq_len dataset.seq_length", Take::kCount, "data.seq_len", ""},
+    {"dataloader.batch_size", Take::kInput, "train.micro_batch_size", ""},
     {"packed_sequence. dataloader. validation_dataloader. loss_fn. compile. dist_env. rng. ci. "
      "model._target_ recipe",
      Take::kOwn, "", ""},
@@ -234,6 +244,14 @@ std::span<const Equivalent> equivalents_of(Trainer trainer) {
   return {};
 }
 
+std::optional<std::string> equal_of(std::string_view words, const std::string& word) {
+  for (const std::string_view pair : words_in(words)) {
+    const std::size_t equals = pair.find('=');
+    if (pair.substr(0, equals) == word) return std::string(pair.substr(equals + 1));
+  }
+  return std::nullopt;
+}
+
 std::vector<DraftLine> defaults_of(Trainer trainer) {
   const bool titan = trainer == Trainer::kTorchtitan;
   std::vector<DraftLine> lines{{"schedule.warmup_start_factor", "0.0", ""},
@@ -242,7 +260,7 @@ std::vector<DraftLine> defaults_of(Trainer trainer) {
   if (titan) {
     add("optim.lr", "8.0e-4");
     add("optim.weight_decay", "0.1");
-    add("schedule.warmup_steps", "200");
+    add("train.validate_every_steps", "10");
     add("precision.preset", "bf16_fp32_reduce");
     add("train.micro_batch_size", "8");
     add("data.seq_len", "2048");
@@ -254,7 +272,7 @@ std::vector<DraftLine> defaults_of(Trainer trainer) {
   }
   if (trainer == Trainer::kTrainingArguments) add("train.micro_batch_size", "8");
   if (trainer == Trainer::kAutoModel) add("precision.preset", "bf16_fp32_reduce");
-  for (DraftLine& line : lines) line.comment = "its default there";
+  for (DraftLine& line : lines) line.comment = kTheirDefault;
   return lines;
 }
 

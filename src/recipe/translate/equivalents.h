@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/options/choice.h"
@@ -38,6 +40,9 @@ struct Equivalent {
 
 /// The first that fits a setting counts.
 [[nodiscard]] std::span<const Equivalent> equivalents_of(Trainer trainer);
+
+/// The value of `word` in "theirs=ours theirs=ours".
+[[nodiscard]] std::optional<std::string> equal_of(std::string_view words, const std::string& word);
 
 /// Keys whose default is another one there, with that.
 [[nodiscard]] std::vector<DraftLine> defaults_of(Trainer trainer);

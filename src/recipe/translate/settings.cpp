@@ -82,9 +82,10 @@ std::vector<Setting> read_toml(const std::string& name, std::string_view text) {
     const std::size_t equals = open.find('=');
     if (equals == open.npos || open.find("\"\"\"") != open.npos)
       throw Error(Code::kUsage, str(name, ':', begun, ": expected key = value on one line, or a [section]"));
+    const std::size_t before = settings.size();
     flatten(load(name, open.substr(equals + 1), begun), section + trimmed(open.substr(0, equals)), 0,
             settings);
-    settings.back().line = begun;
+    for (std::size_t i = before; i < settings.size(); ++i) settings[i].line = begun;
     open.clear();
   }
   return settings;

@@ -3,33 +3,22 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <sstream>
+#include <set>
 
 #include "base/error.h"
 #include "base/number.h"
 #include "base/str.h"
 #include "recipe/check/contradictions.h"
 #include "recipe/keys/keys.h"
+#include "recipe/translate/collected.h"
+#include "recipe/translate/schedule.h"
 #include "recipe/yaml/writer.h"
 
 namespace echelon::recipe {
 namespace {
 
-constexpr std::string_view kSchedules =
-    "cosine=warmup_cosine cosine_with_min_lr=warmup_cosine constant=constant "
-    "constant_with_warmup=linear_warmup";
-
 std::string last_part(const std::string& path, char separator) {
   return path.substr(path.rfind(separator) + 1);
-}
-
-/// The value of `word` in "theirs=ours theirs=ours".
-std::optional<std::string> value_in(std::string_view words, const std::string& word) {
-  for (const std::string_view pair : words_in(words)) {
-    const std::size_t equals = pair.find('=');
-    if (pair.substr(0, equals) == word) return std::string(pair.substr(equals + 1));
-  }
-  return std::nullopt;
 }
 
 bool fits(const Equivalent& rule, const std::string& path) {
@@ -39,20 +28,21 @@ bool fits(const Equivalent& rule, const std::string& path) {
   });
 }
 
-class Translator {
+class Translator : Collected {
  public:
   Translator(Trainer trainer, int ranks) : trainer_(trainer), ranks_(ranks) {
-    for (const DraftLine& line : defaults_of(trainer)) made_[line.key] = line;
+    for (const DraftLine& line : defaults_of(trainer)) lines[line.key] = line;
   }
 
   void take(const Setting& setting) {
+    sections_.insert(setting.path.substr(0, setting.path.find('.')));
     const auto rules = equivalents_of(trainer_);
     const auto rule =
         std::ranges::find_if(rules, [&](const Equivalent& one) { return fits(one, setting.path); });
     const bool is_known = rule != rules.end();
     if (!is_known && setting.is_off()) return;
     if (!is_known) return remark(setting, "no equal is known");
-    if (const auto word = rule->take == Take::kWords ? value_in(rule->text, setting.text) : std::nullopt)
+    if (const auto word = rule->take == Take::kWords ? equal_of(rule->text, setting.text) : std::nullopt)
       return make(std::string(rule->key), *word, setting);
     if (setting.is_off()) return;
     switch (rule->take) {
@@ -74,7 +64,7 @@ class Translator {
       case Take::kNone:
         return remark(setting, rule->text);
       case Take::kInput:
-        inputs_[std::string(rule->key)].push_back(setting);
+        inputs[std::string(rule->key)].push_back(setting);
         return;
     }
   }
@@ -85,75 +75,33 @@ class Translator {
     make_batch();
     make_length();
     make_optimizer();
-    make_schedule();
-    leave_out_validation();
+    make_schedule(trainer_, steps_, sections_.contains("lr_scheduler"), *this);
+    make_validation();
     make_adapter();
     make_exemptions();
     make_products();
     leave_out_unused();
-    Translation translation{{}, std::move(remarks_)};
+    Translation translation{{}, std::move(remarks)};
     for (const Key& key : keys()) {
-      const auto line = made_.find(key.path);
-      if (line != made_.end()) translation.lines.push_back(line->second);
+      const auto line = lines.find(key.path);
+      if (line != lines.end()) translation.lines.push_back(line->second);
     }
     return translation;
   }
 
  private:
-  void remark(const Setting& setting, std::string_view text) {
-    remarks_.push_back(
-        str("line ", setting.line, ": ", printable(setting.path), ": ", printable(setting.text), "; ", text));
-  }
-
-  void make(const std::string& key, const std::string& value, const Setting& from) {
-    made_[key] = {key, value, from.path};
-  }
-
-  /// The last setting that was kept for `key`.
-  [[nodiscard]] const Setting* input(const std::string& key) const {
-    const auto found = inputs_.find(key);
-    return found == inputs_.end() ? nullptr : &found->second.back();
-  }
-
-  /// The value as a count of `key`, above 0; what is no whole number is remarked.
-  std::optional<std::int64_t> count_of(const Setting& setting, std::string_view key) {
-    std::int64_t value = 0;
-    double number = 0;
-    if (!read_integer(setting.text, value).empty()) {
-      if (!read_number(setting.text, number).empty() || number < 1 ||
-          number != static_cast<double>(static_cast<std::int64_t>(number))) {
-        remark(setting, str(key, " is a whole number"));
-        return std::nullopt;
-      }
-      value = static_cast<std::int64_t>(number);
-    }
-    return value > 0 ? std::optional(value) : std::nullopt;
-  }
-
-  std::optional<std::int64_t> count(const std::string& key) {
-    const Setting* setting = input(key);
-    return setting == nullptr ? std::nullopt : count_of(*setting, key);
-  }
-
-  /// count(), else the default there.
-  std::optional<std::int64_t> count_or_default(const std::string& key) {
-    const auto given = count(key);
-    const std::string usual = made(key);
-    return given || usual.empty() ? given : std::optional<std::int64_t>(std::stoll(usual));
-  }
-
   void make_model() {
     if (const Setting* name = input("model.from")) {
       folder_ = last_part(name->text, '/');
       make("model.from", quoted(folder_), *name);
-      made_["model.from"].comment +=
+      lines["model.from"].comment +=
           str("; a folder: hf download ", printable(name->text), " --local-dir ", folder_);
     }
-    const auto titan = inputs_.find("model.preset");
-    if (titan == inputs_.end()) return;
+    const auto titan = inputs.find("model.preset");
+    if (titan == inputs.end()) return;
     std::string name;
     for (const Setting& setting : titan->second) name += (name.empty() ? "" : "-") + setting.text;
-    const auto preset = value_in(
+    const auto preset = equal_of(
         "llama3-8B=llama_3_1_8b llama3-70B=llama_70b qwen3-0.6B=qwen3_0_6b qwen3-1.7B=qwen3_1_7b "
         "qwen3-4B=qwen3_4b qwen3-8B=qwen3_8b qwen3-14B=qwen3_14b qwen3-32B=qwen3_32b",
         name);
@@ -165,13 +113,13 @@ class Translator {
   }
 
   void make_data() {
-    const auto found = inputs_.find("data.path");
+    const auto found = inputs.find("data.path");
     const bool pretrains =
         trainer_ == Trainer::kTorchtitan || (trainer_ == Trainer::kTrainingArguments && folder_.empty());
     bool chats = !pretrains;
     std::string sources;
     int line = 0;
-    if (found != inputs_.end()) {
+    if (found != inputs.end()) {
       for (const Setting& setting : found->second) {
         const std::string leaf = last_part(setting.path, '.');
         if (setting.text == "completion" || setting.text.find("nanogpt") != std::string::npos ||
@@ -189,16 +137,21 @@ class Translator {
     const bool by_share = validation != nullptr && trainer_ == Trainer::kAxolotl &&
                           read_number(validation->text, share).empty() && share < 1;
     if (by_share && share == 0) validation = nullptr;
-    made_["data.kind"] = {"data.kind", chats ? "chat" : "tokens", ""};
-    made_["data.path"] = {"data.path", "data/train.tok", "see the command above"};
+    lines["data.kind"] = {"data.kind", chats ? "chat" : "tokens", ""};
+    lines["data.path"] = {"data.path", "data/train.tok", "see the command above"};
     if (validation != nullptr)
-      made_["data.validation.path"] = {"data.validation.path", "data/valid.tok", validation->path};
+      lines["data.validation.path"] = {"data.validation.path", "data/valid.tok", validation->path};
+    const Setting* packing = input("data.packing");
+    if (chats && packing == nullptr && !sections_.contains("packed_sequence"))
+      remarks.push_back(
+          "there a sample is one conversation, here as many as fit into data.seq_len: divide "
+          "train.global_batch_size by that many");
     const Setting* tokenizer = input("data.tokenizer");
     const std::string name = tokenizer != nullptr ? last_part(tokenizer->text, '/')
                              : folder_.empty()    ? "FOLDER"
                                                   : folder_;
-    remarks_.insert(
-        remarks_.begin(),
+    remarks.insert(
+        remarks.begin(),
         str(sources.empty() ? "the data" : str("line ", line, ": ", printable(sources)),
             "; download it, then: echelon prepare FILES ", chats ? "--format chat " : "", "--tokenizer ",
             printable(name), " --output data",
@@ -211,8 +164,8 @@ class Translator {
     const auto given = count("train.global_batch_size");
     const std::int64_t passes = whole ? 1 : given.value_or(1);
     const std::int64_t batch = whole && given ? *given : micro * passes * ranks_;
-    made_["train.micro_batch_size"] = {"train.micro_batch_size", std::to_string(micro), "of a rank"};
-    made_["train.global_batch_size"] = {
+    lines["train.micro_batch_size"] = {"train.micro_batch_size", std::to_string(micro), "of a rank"};
+    lines["train.global_batch_size"] = {
         "train.global_batch_size", std::to_string(batch),
         whole && given ? "of all ranks"
                        : str(micro, " x ", passes, passes == 1 ? " pass x " : " passes x ", ranks_,
@@ -229,9 +182,13 @@ class Translator {
     if (steps_ && input("train.steps") != nullptr)
       make("train.steps", std::to_string(*steps_), *input("train.steps"));
     if (epochs) make("train.epochs", std::to_string(*epochs), *input("train.epochs"));
-    if (steps_ || epochs) return;
-    const char* usual = trainer_ == Trainer::kTrainingArguments ? "3" : "1";
-    made_["train.epochs"] = {"train.epochs", usual, "its default there"};
+    if (steps_ && trainer_ == Trainer::kAutoModel && count("train.epochs"))
+      remark(*input("train.epochs"),
+             "there the first of both ends a run; set train.epochs in place of train.steps if it is this");
+    if (!steps_ && !epochs)
+      make_default("train.epochs", trainer_ == Trainer::kTrainingArguments ? "3"
+                                   : trainer_ == Trainer::kAutoModel       ? "10"
+                                                                           : "1");
   }
 
   void make_optimizer() {
@@ -239,9 +196,9 @@ class Translator {
     const Setting* kind = input("optim.kind");
     if (kind == nullptr) return;
     std::string name = in_lower_case(last_part(kind->text, '.'));
-    if (trainer_ == Trainer::kAutoModel && made_["optim.weight_decay"].comment == "its default there" &&
+    if (trainer_ == Trainer::kAutoModel && lines["optim.weight_decay"].comment == kTheirDefault &&
         name.find("adamw") == name.npos)  // the default of torch's class
-      made_["optim.weight_decay"].value = name == "muon" ? "0.1" : "0.0";
+      lines["optim.weight_decay"].value = name == "muon" ? "0.1" : "0.0";
     if (name == "adam" && !decays()) name = "adamw";  // the same without decay
     if (name.find("8bit") != name.npos) remark(*kind, "its states are kept in fp32");
     if (name.find("adamw") != name.npos || name == "fusedadam" || name == "muon" || name == "sgd")
@@ -261,12 +218,12 @@ class Translator {
   void make_exemptions() {
     const bool exempts = trainer_ == Trainer::kTrainingArguments || trainer_ == Trainer::kAxolotl;
     if (!exempts || !decays() || !made("lora.rank").empty()) return;
-    made_["optim.no_decay"] = {"optim.no_decay", "[\"*norm*\"]",
+    lines["optim.no_decay"] = {"optim.no_decay", "[\"*norm*\"]",
                                "as there; add \"*.bias\" for a model with biases"};
   }
 
   void make_betas() {
-    if (const auto betas = inputs_.find("optim.betas"); betas != inputs_.end()) {
+    if (const auto betas = inputs.find("optim.betas"); betas != inputs.end()) {
       std::string first = "0.9";
       std::string second = trainer_ == Trainer::kTorchtitan ? "0.95" : "0.999";
       for (const Setting& setting : betas->second)
@@ -275,58 +232,34 @@ class Translator {
     }
   }
 
-  void make_schedule() {
-    const Setting* kind = input("schedule.kind");
-    const bool linear = kind != nullptr
-                            ? kind->text == "linear"
-                            : trainer_ == Trainer::kTrainingArguments || trainer_ == Trainer::kTorchtitan;
-    std::int64_t warmup = 0;
-    if (const Setting* share = ratio()) {
-      double value = 0;
-      if (read_number(share->text, value).empty() && steps_)
-        warmup = static_cast<std::int64_t>(value * static_cast<double>(*steps_) + 0.5);
-      else
-        remark(
-            *share,
-            "set schedule.warmup_steps to this share of the run's steps, which `echelon train` tells first");
-    } else {
-      warmup = count_or_default("schedule.warmup_steps").value_or(0);
+  /// Validation needs data, and says when.
+  void make_validation() {
+    const bool has_data = !made("data.validation.path").empty();
+    const Setting* strategy = input("train.validate_every_epochs");
+    const Setting* saves = input("checkpoint.every_steps");
+    if (saves != nullptr && saves->text != "steps") {
+      lines.erase("checkpoint.every_steps");
+      if (saves->text != "no")
+        remark(*saves, "set checkpoint.every_steps, or checkpoint.auto_interval: true");
     }
-    made_.erase("schedule.warmup_steps");
-    const Setting from{.path = kind != nullptr ? kind->path : "its default there"};
-    if (linear) {
-      make("schedule.kind", "sequence", from);
-      make("schedule.sequence",
-           warmup > 0 ? str("[linear_warmup ", warmup, ", linear_decay]") : "[linear_decay]", from);
-      return;
+    const bool by_epoch = strategy != nullptr
+                              ? strategy->text == "epoch"
+                              : trainer_ == Trainer::kAxolotl && made("train.validate_every_steps").empty();
+    if (has_data && by_epoch) {
+      lines.erase("train.validate_every_steps");
+      lines["train.validate_every_epochs"] = {
+          "train.validate_every_epochs", "1",
+          strategy != nullptr ? strategy->path : std::string(kTheirDefault)};
     }
-    if (kind != nullptr) {
-      if (const auto word = value_in(kSchedules, kind->text))
-        make("schedule.kind", *word, *kind);
-      else
-        remark(*kind, "schedule.kind has no equal of it");
-    }
-    if (warmup == 0) return;
-    if (made("schedule.kind") == "constant") make("schedule.kind", "linear_warmup", from);
-    made_["schedule.warmup_steps"] = {"schedule.warmup_steps", std::to_string(warmup), "of linear warm-up"};
-  }
-
-  /// The setting of the warm-up if it is a share of the run.
-  [[nodiscard]] const Setting* ratio() const {
-    const Setting* setting = input("schedule.warmup_steps");
-    return setting != nullptr && setting->path.ends_with("ratio") ? setting : nullptr;
-  }
-
-  /// Validation needs data.
-  void leave_out_validation() {
-    if (!made("data.validation.path").empty()) return;
-    made_.erase("train.validate_every_steps");
-    made_.erase("data.validation.batches");
-  }
-
-  /// The value of a line so far; empty: there is none.
-  [[nodiscard]] std::string made(const std::string& key) const {
-    return made_.contains(key) ? made_.at(key).value : "";
+    if (has_data) return;
+    if (const auto line = lines.find("train.validate_every_steps");
+        line != lines.end() && line->second.comment != kTheirDefault)
+      remarks.push_back(
+          str(line->second.comment, ": ", line->second.value,
+              "; validation needs data: set data.validation.path and train.validate_every_steps"));
+    else if (strategy != nullptr && strategy->text != "no")
+      remark(*strategy, "validation needs data: set data.validation.path and an interval");
+    for (const char* key : {"train.validate_every_steps", "data.validation.batches"}) lines.erase(key);
   }
 
   /// A recipe with keys that its optimizer or schedule does not use would be refused.
@@ -334,7 +267,7 @@ class Translator {
     Recipe chosen;
     if (const auto kind = choice_of<OptimKind>(made("optim.kind"))) chosen.optim.kind = *kind;
     if (const auto kind = choice_of<ScheduleKind>(made("schedule.kind"))) chosen.schedule.kind = *kind;
-    std::erase_if(made_, [&](const auto& line) {
+    std::erase_if(lines, [&](const auto& line) {
       const std::string& key = line.first;
       return (key.starts_with("optim.") || key.starts_with("schedule.")) && !is_used(key, chosen);
     });
@@ -344,17 +277,19 @@ class Translator {
     const Setting* modules = input("lora.modules");
     if (modules != nullptr && modules->text.find_first_of("()|^$+\\") != std::string::npos)
       remark(*modules, "name the modules in lora.modules: it takes no regular expression");
-    else if (modules != nullptr && modules->text != "*")  // all, which is the default
+    else if (modules != nullptr && modules->text != "*" && modules->text != "all-linear")  // the default
       make("lora.modules",
            modules->text.starts_with('[') ? modules->text : str('[', quoted(modules->text), ']'), *modules);
-    if (trainer_ != Trainer::kAxolotl) return;
-    const Setting* adapter = input("lora.rank");
-    if (adapter == nullptr) {  // then the widths of adapters mean nothing
-      std::erase_if(made_, [](const auto& line) { return line.first.starts_with("lora."); });
-    } else if (made_.count("lora.rank") == 0) {
-      make("lora.rank", "8", *adapter);
+    const Setting* adapter = input("lora.rank");  // the setting that switches them on
+    if (trainer_ == Trainer::kAutoModel ? !sections_.contains("peft") : adapter == nullptr) {
+      // Then their widths mean nothing.
+      std::erase_if(lines, [](const auto& line) { return line.first.starts_with("lora."); });
+      return;
     }
-    if (adapter != nullptr && adapter->text != "lora")
+    make_default("lora.rank", trainer_ == Trainer::kTrainingArguments ? "16" : "8");
+    if (trainer_ != Trainer::kAxolotl) make_default("lora.alpha", "32");
+    if (trainer_ == Trainer::kTrainingArguments) make_default("lora.dropout", "0.05");
+    if (trainer_ == Trainer::kAxolotl && adapter->text != "lora")
       remark(*adapter, "adapters are those of LoRA, beside weights that are not quantized");
   }
 
@@ -362,7 +297,7 @@ class Translator {
   void make_products() {
     const Setting* on = nullptr;
     bool tensorwise = true;
-    for (const Setting& setting : inputs_["precision.matmul"]) {
+    for (const Setting& setting : inputs["precision.matmul"]) {
       if (!setting.path.ends_with("recipe_name")) {
         if (setting.path == "fp8.enabled" || setting.text.find("float8") != std::string::npos)
           on = &setting;
@@ -378,10 +313,8 @@ class Translator {
 
   Trainer trainer_;
   int ranks_;
-  std::map<std::string, DraftLine> made_;
-  std::map<std::string, std::vector<Setting>> inputs_;  ///< by the key for which they are kept
-  std::vector<std::string> remarks_;
-  std::string folder_;  ///< of the model
+  std::set<std::string> sections_;  ///< first parts of paths
+  std::string folder_;              ///< of the model
   std::optional<std::int64_t> steps_;
 };
 

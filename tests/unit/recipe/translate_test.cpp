@@ -133,6 +133,86 @@ TEST(Translate, LeavesOutWhatItsScheduleOrOptimizerDoesNotUse) {
   EXPECT_EQ(value(constant, "optim.betas"), "");
 }
 
+TEST(Translate, WarmsUpAsThere) {
+  const auto warmup = [](const std::string& name, const std::string& text) {
+    const Translation made = of(name, text);
+    return value(made, "schedule.warmup_steps") + value(made, "schedule.sequence") +
+           (remarks(made, "warm") ? " remarked" : "");
+  };
+  const std::string arguments = R"({"output_dir": "o", "max_steps": 1000, )";
+  EXPECT_EQ(warmup("h.json", arguments + R"("warmup_ratio": 0.1, "warmup_steps": 0})"),
+            "[linear_warmup 100, linear_decay]")
+      << "a dump of the arguments has both";
+  EXPECT_EQ(warmup("h.json", arguments + R"("warmup_ratio": 0.1, "warmup_steps": 7})"),
+            "[linear_warmup 7, linear_decay]");
+  EXPECT_EQ(warmup("h.json", arguments + R"("warmup_ratio": 0.03, "lr_scheduler_type": "constant"})"),
+            " remarked");
+  const std::string axolotl = "base_model: m\n";
+  EXPECT_EQ(warmup("a.yml", axolotl + "max_steps: 1000\n"), "30");
+  EXPECT_EQ(warmup("a.yml", axolotl + "max_steps: 9000\n"), "100");
+  EXPECT_EQ(warmup("a.yml", axolotl + "warmup_steps: 0\n"), "");
+  EXPECT_EQ(warmup("a.yml", axolotl), " remarked");
+  const std::string titan = "[job]\ndump_folder = \"o\"\n[training]\nsteps = 500\n";
+  EXPECT_EQ(warmup("t.toml", titan), "[linear_warmup 200, linear_decay]");
+  EXPECT_EQ(warmup("t.toml", titan + "[lr_scheduler]\nwarmup_steps = 0\n"), "[linear_decay]");
+}
+
+TEST(Translate, GivesAutoModelsScheduleItsOwnDefaults) {
+  const std::string model =
+      "step_scheduler: {max_steps: 1000}\nmodel: {pretrained_model_name_or_path: org/m}\n"
+      "optimizer: {lr: 1.0e-5}\n";
+  const auto keys = [&model](const std::string& scheduler) {
+    const Translation made = of("n.yaml", model + "lr_scheduler: {" + scheduler + "}\n");
+    std::string all;
+    for (const char* key : {"kind", "warmup_steps", "warmup_start_factor", "min_lr"})
+      all += value(made, std::string("schedule.") + key) + ' ';
+    return all;
+  };
+  EXPECT_EQ(keys("lr_decay_style: cosine, min_lr: 1.0e-6"), "warmup_cosine 100 0.1 1.0e-6 ");
+  EXPECT_EQ(keys("min_lr: 1.0e-6"), "warmup_cosine 100 0.1 1.0e-6 ");
+  EXPECT_EQ(keys("lr_warmup_steps: 10, init_lr: 2.0e-6"), "warmup_cosine 10 0.2 1e-07 ");
+  EXPECT_EQ(keys("lr_decay_style: constant, lr_warmup_steps: 10"), "linear_warmup 10 0.1  ");
+  EXPECT_EQ(value(of("n.yaml", model), "schedule.kind"), "constant");
+}
+
+TEST(Translate, SaysWhatBecomesOfIntervals) {
+  const Translation made = of("h.json", R"({"output_dir": "o", "eval_strategy": "steps", "eval_steps": 50,
+                                            "save_strategy": "epoch", "save_steps": 500})");
+  EXPECT_TRUE(remarks(made, "eval_steps: 50; validation needs data"));
+  EXPECT_TRUE(remarks(made, "save_strategy: epoch; set checkpoint.every_steps"));
+  EXPECT_EQ(value(made, "checkpoint.every_steps"), "");
+  const std::string axolotl = "base_model: m\nval_set_size: 0.1\n";
+  EXPECT_EQ(value(of("a.yml", axolotl), "train.validate_every_epochs"), "1") << "its default";
+  EXPECT_EQ(value(of("a.yml", axolotl + "eval_steps: 20\n"), "train.validate_every_steps"), "20");
+  EXPECT_EQ(value(of("a.yml", axolotl + "eval_steps: 20\n"), "train.validate_every_epochs"), "");
+  const Translation both = of("n.yaml",
+                              "step_scheduler: {max_steps: 1000, num_epochs: 1}\n"
+                              "model: {pretrained_model_name_or_path: org/m}\n"
+                              "dataset: {seq_len: 1024, dataset_name: d}\ndataloader: {batch_size: 8}\n");
+  EXPECT_TRUE(remarks(both, "step_scheduler.num_epochs: 1; there the first of both ends a run"));
+  EXPECT_EQ(value(both, "data.seq_len"), "1024");
+  EXPECT_EQ(value(both, "train.micro_batch_size"), "8");
+  EXPECT_TRUE(remarks(both, "there a sample is one conversation"));
+  EXPECT_FALSE(remarks(of("a.yml", axolotl + "sample_packing: true\n"), "there a sample is one"));
+}
+
+TEST(Translate, MakesTheAdaptersThatWouldBeMadeThere) {
+  const std::string model =
+      "step_scheduler: {max_steps: 10}\nmodel: {pretrained_model_name_or_path: org/m}\n";
+  const Translation automodel = of("n.yaml", model + "peft: {target_modules: all-linear}\n");
+  EXPECT_EQ(value(automodel, "lora.rank") + ' ' + value(automodel, "lora.alpha"), "8 32") << "its defaults";
+  EXPECT_EQ(value(automodel, "lora.modules"), "") << "all of them, which is the default here";
+  const std::string trl = R"({"output_dir": "o", "model_name_or_path": "m", "lora_r": 4, "use_peft": )";
+  EXPECT_EQ(value(of("h.json", trl + "false}"), "lora.rank"), "");
+  const Translation adapters = of("h.json", trl + "true}");
+  EXPECT_EQ(value(adapters, "lora.rank"), "4");
+  EXPECT_EQ(value(adapters, "lora.alpha") + ' ' + value(adapters, "lora.dropout"), "32 0.05");
+}
+
+TEST(Translate, TakesATomlFileWhoseFirstValueIsAnEmptyTable) {
+  EXPECT_EQ(read_settings("t.toml", "x = {}\n[training]\nsteps = 5\n").at(0).line, 3);
+}
+
 TEST(Translate, DecaysWhatIsDecayedThere) {
   const std::string model =
       "step_scheduler: {max_steps: 10}\nmodel: {pretrained_model_name_or_path: org/m}\n";

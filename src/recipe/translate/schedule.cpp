@@ -1,0 +1,107 @@
+#include "recipe/translate/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/number.h"
+#include "base/str.h"
+
+namespace echelon::recipe {
+namespace {
+
+constexpr const char* kWarmup = "schedule.warmup_steps";
+constexpr std::string_view kSchedules =
+    "cosine=warmup_cosine cosine_with_min_lr=warmup_cosine constant=constant "
+    "constant_with_warmup=linear_warmup";
+
+/// `share` of the run's steps, at most `most`, rounded as there: up by transformers, down by the others.
+std::int64_t share_of(double share, std::int64_t steps, std::int64_t most, Trainer trainer) {
+  const double exact = share * static_cast<double>(steps);
+  const double whole = trainer == Trainer::kTrainingArguments ? std::ceil(exact) : std::floor(exact);
+  return std::min(static_cast<std::int64_t>(whole), most);
+}
+
+/// What a trainer warms up over if nothing says it.
+std::int64_t usual_warmup(Trainer trainer, std::optional<std::int64_t> steps, bool stated,
+                          Collected& recipe) {
+  if (trainer == Trainer::kTorchtitan) return 200;
+  const bool axolotl = trainer == Trainer::kAxolotl;
+  if (!axolotl && !(trainer == Trainer::kAutoModel && stated)) return 0;
+  if (steps) return axolotl ? share_of(0.03, *steps, 100, trainer) : share_of(0.1, *steps, 1000, trainer);
+  recipe.remarks.push_back(
+      str("no warm-up is set, which there is one of ",
+          axolotl ? "3 % of the steps, at most 100" : "a tenth of the steps, at most 1000", "; set ", kWarmup,
+          " by the run's steps, which `echelon train` tells first"));
+  return 0;
+}
+
+std::int64_t warmup_of(Trainer trainer, std::optional<std::int64_t> steps, bool stated, Collected& recipe) {
+  const Setting* count = recipe.input(kWarmup, "steps");
+  const Setting* ratio = recipe.input(kWarmup, "ratio");
+  if (count != nullptr) {
+    if (const auto given = recipe.count_of(*count, kWarmup)) return *given;
+  }
+  double share = 0;
+  if (ratio != nullptr && read_number(ratio->text, share).empty() && share > 0) {
+    if (steps) return share_of(share, *steps, *steps, trainer);
+    recipe.remark(
+        *ratio, str("set ", kWarmup, " to this share of the run's steps, which `echelon train` tells first"));
+  }
+  return count == nullptr && ratio == nullptr ? usual_warmup(trainer, steps, stated, recipe) : 0;
+}
+
+/// The rates between which AutoModel's schedule goes, as shares of optim.lr where nothing says them.
+void make_rates(Collected& recipe) {
+  double lr = 0;
+  double begin = 0;
+  const Setting* first = recipe.input("schedule.warmup_start_factor");
+  if (!read_number(recipe.made("optim.lr"), lr).empty() || lr == 0) return;
+  if (first != nullptr && read_number(first->text, begin).empty()) {
+    recipe.make("schedule.warmup_start_factor", str(begin / lr), *first);
+  } else {
+    recipe.lines["schedule.warmup_start_factor"].value = "0.1";
+  }
+  recipe.make_default("schedule.min_lr", str(0.01 * lr));
+}
+
+/// A warm-up before a constant rate, which is a kind of its own.
+void make_constant(Trainer trainer, const Setting& from, std::int64_t& warmup, Collected& recipe) {
+  if (trainer == Trainer::kAutoModel) {
+    recipe.make("schedule.kind", "linear_warmup", from);
+    return;
+  }
+  warmup = 0;  // transformers leaves it out
+  if (const Setting* given = recipe.input(kWarmup))
+    recipe.remark(*given, "their constant rate has no warm-up; schedule.kind: linear_warmup has one");
+}
+
+}  // namespace
+
+void make_schedule(Trainer trainer, std::optional<std::int64_t> steps, bool stated, Collected& recipe) {
+  const Setting* kind = recipe.input("schedule.kind");
+  const bool linear = kind != nullptr
+                          ? kind->text == "linear"
+                          : trainer == Trainer::kTrainingArguments || trainer == Trainer::kTorchtitan;
+  if (trainer == Trainer::kAutoModel && stated) {
+    recipe.lines["schedule.kind"].value = "warmup_cosine";
+    make_rates(recipe);
+  }
+  std::int64_t warmup = warmup_of(trainer, steps, stated, recipe);
+  recipe.lines.erase(kWarmup);
+  const Setting from{.path = kind != nullptr ? kind->path : std::string(kTheirDefault)};
+  if (linear) {
+    recipe.make("schedule.kind", "sequence", from);
+    recipe.make("schedule.sequence",
+                warmup > 0 ? str("[linear_warmup ", warmup, ", linear_decay]") : "[linear_decay]", from);
+    return;
+  }
+  const auto word = kind == nullptr ? std::nullopt : equal_of(kSchedules, kind->text);
+  if (word)
+    recipe.make("schedule.kind", *word, *kind);
+  else if (kind != nullptr)
+    recipe.remark(*kind, "schedule.kind has no equal of it");
+  if (warmup > 0 && recipe.made("schedule.kind") == "constant") make_constant(trainer, from, warmup, recipe);
+  if (warmup > 0) recipe.lines[kWarmup] = {kWarmup, std::to_string(warmup), "of linear warm-up"};
+}
+
+}  // namespace echelon::recipe
