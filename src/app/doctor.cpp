@@ -11,9 +11,9 @@
 #include "app/commands.h"
 #include "app/devices.h"
 #include "app/doctor/commands.h"
+#include "app/doctor/rates/exchange.h"
 #include "app/launcher/launch.h"
-#include "base/error.h"
-#include "base/foreign_json.h"
+#include "app/launcher/step.h"
 #include "base/foreign_text.h"
 #include "base/process/cores.h"
 #include "base/steady_time.h"
@@ -37,7 +37,7 @@ struct DoctorArguments {
 
 constexpr std::size_t kGatherBytes = std::size_t{16} << 20;
 
-json card_of(const JobInfo& info) {
+json::object_t card_of(const JobInfo& info) {
   const std::vector<int> cores = bound_cores();
   const Devices devices = find_devices();
   return {{"rank", info.rank},
@@ -58,20 +58,6 @@ double milliseconds(Body&& body) {
   const auto start = std::chrono::steady_clock::now();
   body();
   return 1e3 * seconds_since(start);
-}
-
-std::vector<json> gather_cards(Job& job, double& exchange_ms) {
-  const std::string text = json_text(card_of(job.info()), -1);
-  const auto* first = reinterpret_cast<const std::byte*>(text.data());
-  std::vector<Blob> all;
-  job.fence("doctor");  // so that the time of the exchange excludes waiting for late ranks
-  exchange_ms = milliseconds([&] { all = job.exchange("doctor card", Blob(first, first + text.size())); });
-  std::vector<json> cards;
-  for (const Blob& blob : all) {
-    const std::string_view card(reinterpret_cast<const char*>(blob.data()), blob.size());
-    cards.push_back(parse_foreign_json(card, str("the card of rank ", cards.size()), Code::kPeer));
-  }
-  return cards;
 }
 
 json time_communication(Job& job, double timeout_s) {
@@ -140,7 +126,6 @@ void examine_bootstrap(const DoctorArguments& arguments) {
   const Launch launch = inside_launched_step() ? Launch::kPmix : Launch::kSingle;
   const double bootstrap_ms = milliseconds([&] { job = bootstrap(launch, arguments.timeout_s); });
   const JobInfo info = job->info();
-  double exchange_ms = 0;
   json found{{"pmix", pmix_version()},
              {"launcher", info.launcher},
              {"ranks", info.size},
@@ -153,8 +138,10 @@ void examine_bootstrap(const DoctorArguments& arguments) {
     found["namespace"] = variable("PMIX_NAMESPACE");
     found["server"] = variable("PMIX_VERSION");
   }
-  found["cards"] = gather_cards(*job, exchange_ms);
-  found["exchange_ms"] = exchange_ms;
+  const json::object_t card = card_of(info);
+  job->fence("doctor");  // so that the time of the exchange excludes waiting for late ranks
+  found["exchange_ms"] =
+      milliseconds([&] { found["cards"] = doctor::exchange_facts(*job, "doctor card", card); });
   if (info.size > 1) {
     found["mpi"] = time_communication(*job, arguments.timeout_s);
     finish_mpi();
@@ -170,14 +157,10 @@ int run_bootstrap(const DoctorArguments& arguments) {
     examine_bootstrap(arguments);
     return 0;
   }
-  if (inside_launched_step()) {
-    throw Error(Code::kUsage,
-                "--ranks starts local ranks and cannot be used inside an srun or mpirun step: leave it out");
-  }
   std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(), "doctor",
                                    "bootstrap", "--timeout", str(arguments.timeout_s)};
   if (arguments.json) command.emplace_back("--json");
-  return launch_local_ranks(arguments.ranks, command);
+  return launch_local_ranks(local_ranks(arguments.ranks), command);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "app/doctor/finding.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/str.h"
 
@@ -49,6 +48,15 @@ Finding warning(std::string name, std::string text, std::string advice, std::vec
 
 Finding fault(std::string name, std::string text, std::string advice, std::vector<std::string> nodes) {
   return make(Verdict::kFault, std::move(name), std::move(text), std::move(advice), std::move(nodes));
+}
+
+Finding Complaints::judge(Verdict verdict, std::string name, std::string if_none, std::string advice) const {
+  if (none()) return ok(std::move(name), std::move(if_none));
+  constexpr std::size_t kMost = 4;
+  const auto shown = static_cast<std::ptrdiff_t>(std::min(texts.size(), kMost));
+  const std::string more = texts.size() > kMost ? str("; and ", texts.size() - kMost, " more") : "";
+  return make(verdict, std::move(name), join({texts.begin(), texts.begin() + shown}, "; ") + more,
+              std::move(advice), nodes);
 }
 
 std::string counted(std::size_t count, const char* what) {

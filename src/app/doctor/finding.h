@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace echelon::app::doctor {
@@ -33,6 +34,20 @@ struct Finding {
                               std::vector<std::string> nodes = {});
 [[nodiscard]] Finding fault(std::string name, std::string text, std::string advice,
                             std::vector<std::string> nodes = {});
+
+/// Complaints about nodes or ranks: the parts of a sentence, and the nodes it names.
+struct Complaints {
+  std::vector<std::string> texts;
+  std::vector<std::string> nodes;
+  void add(const std::string& node, std::string text) {
+    texts.push_back(std::move(text));
+    nodes.push_back(node);
+  }
+  [[nodiscard]] bool none() const { return texts.empty(); }
+  /// ok(name, if_none), or the first few complaints under `verdict`.
+  [[nodiscard]] Finding judge(Verdict verdict, std::string name, std::string if_none,
+                              std::string advice) const;
+};
 
 /// "1 fault", "2 faults".
 [[nodiscard]] std::string counted(std::size_t count, const char* what);

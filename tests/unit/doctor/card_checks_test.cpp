@@ -107,11 +107,5 @@ TEST(CardChecks, NameNodesWithLessMemoryOtherClocksOrOtherNumbersOfRanks) {
   expect(check_ranks(cards), Verdict::kWarning, {"n1"}, "the 2 ranks of n1 may use 1 cores");
 }
 
-TEST(CardChecks, ReadRangesOfCores) {
-  EXPECT_EQ(cores_of("0-2,8"), (std::vector<int>{0, 1, 2, 8}));
-  EXPECT_EQ(cores_of(""), std::vector<int>{});
-  EXPECT_EQ(cores_of("x,3"), std::vector<int>{3});
-}
-
 }  // namespace
 }  // namespace echelon::app::doctor

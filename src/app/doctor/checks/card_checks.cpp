@@ -2,33 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <set>
-#include <sstream>
 
+#include "base/process/cores.h"
 #include "base/str.h"
 
 namespace echelon::app::doctor {
 namespace {
-
-/// Complaints about nodes or ranks: the parts of the sentence, and the nodes it names.
-struct Complaints {
-  std::vector<std::string> texts;
-  std::vector<std::string> nodes;
-  void add(const std::string& node, std::string text) {
-    texts.push_back(std::move(text));
-    nodes.push_back(node);
-  }
-  [[nodiscard]] bool none() const { return texts.empty(); }
-  [[nodiscard]] std::string text() const {
-    constexpr std::size_t kMost = 4;
-    const auto shown = static_cast<std::ptrdiff_t>(std::min(texts.size(), kMost));
-    const std::string more = texts.size() > kMost ? str("; and ", texts.size() - kMost, " more") : "";
-    return join({texts.begin(), texts.begin() + shown}, "; ") + more;
-  }
-};
 
 /// The first rank of each node; only its card describes the node.
 std::vector<const NodeCard*> nodes_of(const std::vector<NodeCard>& cards) {
@@ -92,29 +74,14 @@ Finding check_room(const std::string& name, const std::string& folder, const std
       small.add(node->host, str(node->host, " has ", human_bytes(facts.available_bytes), " free in ", folder,
                                 ", ", node->local_size, " ranks need ", human_bytes(needed)));
   }
-  if (!broken.none()) return fault(name, broken.text(), advice, broken.nodes);
-  if (!small.none()) return warning(name, small.text(), advice, small.nodes);
-  return ok(name,
-            str(folder, " can be written and has room on ", nodes.size() == 1 ? "this node" : "every node"));
+  if (!broken.none()) return broken.judge(Verdict::kFault, name, "", advice);
+  return small.judge(
+      Verdict::kWarning, name,
+      str(folder, " can be written and has room on ", nodes.size() == 1 ? "this node" : "every node"),
+      advice);
 }
 
 }  // namespace
-
-std::vector<int> cores_of(const std::string& ranges) {
-  constexpr int kMostCores = 1 << 16;
-  std::vector<int> cores;
-  std::istringstream parts(ranges);
-  for (std::string part; std::getline(parts, part, ',');) {
-    int first = 0;
-    const char* end = part.data() + part.size();
-    const auto [stop, fault] = std::from_chars(part.data(), end, first);
-    int last = first;
-    if (fault != std::errc{}) continue;
-    if (stop != end && *stop == '-') std::from_chars(stop + 1, end, last);
-    for (int core = first; core <= std::min(last, kMostCores); ++core) cores.push_back(core);
-  }
-  return cores;
-}
 
 Finding check_ranks(const std::vector<NodeCard>& cards) {
   const auto nodes = nodes_of(cards);
@@ -122,7 +89,7 @@ Finding check_ranks(const std::vector<NodeCard>& cards) {
   Complaints complaints;
   std::map<int, std::set<int>> cores;
   for (const NodeCard& card : cards) {
-    const std::vector<int> own = cores_of(card.cores);
+    const std::vector<int> own = cores_of_list(card.cores);
     cores[card.node].insert(own.begin(), own.end());
   }
   for (const NodeCard* node : nodes) {
@@ -134,14 +101,11 @@ Finding check_ranks(const std::vector<NodeCard>& cards) {
       complaints.add(node->host,
                      str("the ", node->local_size, " ranks of ", node->host, " may use ", usable, " cores"));
   }
-  if (complaints.none())
-    return ok("ranks",
-              str(counted(cards.size(), "rank"), ", ", size, " on each of ", counted(nodes.size(), "node")));
-  return warning(
-      "ranks", complaints.text(),
+  return complaints.judge(
+      Verdict::kWarning, "ranks",
+      str(counted(cards.size(), "rank"), ", ", size, " on each of ", counted(nodes.size(), "node")),
       "start the same number of tasks on every node (--ntasks-per-node) and let them use all its cores "
-      "(--exclusive, srun --cpu-bind=none)",
-      complaints.nodes);
+      "(--exclusive, srun --cpu-bind=none)");
 }
 
 Finding check_versions(const std::vector<NodeCard>& cards) {
@@ -158,18 +122,15 @@ Finding check_versions(const std::vector<NodeCard>& cards) {
       grave = grave || (what != "kernel" && what != "driver");
     }
   }
-  if (complaints.none()) {
-    Finding finding = ok("versions", str("the same on all ranks: echelon ", version_of(cards[0], "echelon"),
-                                         ", ", version_of(cards[0], "engine"), ", ",
-                                         version_of(cards[0], "pmix"), ", ", version_of(cards[0], "mpi")));
-    finding.values = cards[0].versions;
-    return finding;
-  }
-  const char* advice =
+  Finding finding = complaints.judge(
+      grave ? Verdict::kFault : Verdict::kWarning, "versions",
+      str("the same on all ranks: echelon ", version_of(cards[0], "echelon"), ", ",
+          version_of(cards[0], "engine"), ", ", version_of(cards[0], "pmix"), ", ",
+          version_of(cards[0], "mpi")),
       "start the program from a folder that all nodes share, and give all nodes the same image; until then "
-      "exclude the nodes that differ (--exclude)";
-  return grave ? fault("versions", complaints.text(), advice, complaints.nodes)
-               : warning("versions", complaints.text(), advice, complaints.nodes);
+      "exclude the nodes that differ (--exclude)");
+  if (complaints.none()) finding.values = cards[0].versions;
+  return finding;
 }
 
 Finding check_gpu_count(const std::vector<NodeCard>& cards) {
@@ -192,12 +153,11 @@ Finding check_gpu_count(const std::vector<NodeCard>& cards) {
       complaints.add(node->host, str(node->host, " shows ", counted(static_cast<std::size_t>(there), "GPU"),
                                      " to ", node->local_size, " ranks"));
   }
-  if (complaints.none())
-    return ok("gpus", common == 0 ? "no GPUs: ranks compute on the CPU" : str(common, " GPUs on each node"));
-  return fault("gpus", complaints.text(),
-               "request the GPUs (--gpus-per-node) and the same number of tasks; restart the driver of a "
-               "node that lost a GPU, or have the node replaced; until then leave it out (--exclude)",
-               complaints.nodes);
+  return complaints.judge(
+      Verdict::kFault, "gpus",
+      common == 0 ? "no GPUs: ranks compute on the CPU" : str(common, " GPUs on each node"),
+      "request the GPUs (--gpus-per-node) and the same number of tasks; restart the driver of a "
+      "node that lost a GPU, or have the node replaced; until then leave it out (--exclude)");
 }
 
 Finding check_gpu_clocks(const std::vector<NodeCard>& cards) {
@@ -226,11 +186,9 @@ Finding check_gpu_clocks(const std::vector<NodeCard>& cards) {
         complaints.add(node->host, str(name, " runs at up to ", gpu.max_mhz, " MHz, others at ", common));
     }
   }
-  if (complaints.none())
-    return ok("gpu_clocks", str("all GPUs run at up to ", common, " MHz, none is slowed down"));
-  return fault("gpu_clocks", complaints.text(),
-               "reset the GPU or have the node replaced; until then leave it out (--exclude)",
-               complaints.nodes);
+  return complaints.judge(Verdict::kFault, "gpu_clocks",
+                          str("all GPUs run at up to ", common, " MHz, none is slowed down"),
+                          "reset the GPU or have the node replaced; until then leave it out (--exclude)");
 }
 
 Finding check_efa(const std::vector<NodeCard>& cards) {
@@ -244,14 +202,11 @@ Finding check_efa(const std::vector<NodeCard>& cards) {
     complaints.add(node->host, str(node->host, type == nullptr ? "" : str(" (", type->name, ")"), " has ",
                                    node->efa_devices, " EFA devices, expected ", expected));
   }
-  if (complaints.none())
-    return ok("efa",
-              common == 0 ? "no EFA devices, and none expected" : str(common, " EFA devices on each node"));
-  return fault(
-      "efa", complaints.text(),
+  return complaints.judge(
+      Verdict::kFault, "efa",
+      common == 0 ? "no EFA devices, and none expected" : str(common, " EFA devices on each node"),
       "set Efa: {Enabled: true} for the queue; devices can appear late at boot: wait a minute, then have "
-      "the node replaced",
-      complaints.nodes);
+      "the node replaced");
 }
 
 Finding check_efa_use(const std::vector<NodeCard>& cards) {
@@ -280,13 +235,10 @@ Finding check_efa_use(const std::vector<NodeCard>& cards) {
                      str("RDMAV_FORK_SAFE is set on ", node->host, ", which EFA does not support"));
   }
   if (!any) return ok("efa_use", "no EFA devices to use");
-  if (complaints.none())
-    return ok("efa_use", "EFA is used: provider, plugin and locked memory are available");
-  return warning(
-      "efa_use", complaints.text(),
+  return complaints.judge(
+      Verdict::kWarning, "efa_use", "EFA is used: provider, plugin and locked memory are available",
       "export FI_PROVIDER=efa, unset RDMAV_FORK_SAFE, add /opt/amazon/ofi-nccl to LD_LIBRARY_PATH, set "
-      "LimitMEMLOCK=infinity for slurmd",
-      complaints.nodes);
+      "LimitMEMLOCK=infinity for slurmd");
 }
 
 Finding check_shm(const std::vector<NodeCard>& cards) {
@@ -309,10 +261,8 @@ Finding check_memory_size(const std::vector<NodeCard>& cards) {
       complaints.add(node->host, str(node->host, " has ", human_bytes(node->memory_bytes),
                                      " of memory, others ", human_bytes(most)));
   }
-  if (complaints.none()) return ok("memory", str(human_bytes(most), " of memory on each node"));
-  return warning("memory", complaints.text(),
-                 "a memory module may have failed: have the node examined, or leave it out",
-                 complaints.nodes);
+  return complaints.judge(Verdict::kWarning, "memory", str(human_bytes(most), " of memory on each node"),
+                          "a memory module may have failed: have the node examined, or leave it out");
 }
 
 Finding check_time(const std::vector<NodeCard>& cards) {
@@ -329,9 +279,8 @@ Finding check_time(const std::vector<NodeCard>& cards) {
       complaints.add(node->host, str("the clock of ", node->host, " is ", std::round(std::abs(off)), " s ",
                                      off < 0 ? "behind" : "ahead"));
   }
-  if (complaints.none()) return ok("time", "the nodes' clocks agree");
-  return warning("time", complaints.text(), "start chrony on the nodes; leases and logs depend on the clock",
-                 complaints.nodes);
+  return complaints.judge(Verdict::kWarning, "time", "the nodes' clocks agree",
+                          "start chrony on the nodes; leases and logs depend on the clock");
 }
 
 std::vector<Finding> check_cards(const std::vector<NodeCard>& cards) {

@@ -8,9 +8,6 @@
 /// function.
 namespace echelon::app::doctor {
 
-/// The cores in a list such as "0-3,8"; parts that are not numbers are ignored.
-[[nodiscard]] std::vector<int> cores_of(const std::string& ranges);
-
 /// Every node has the same number of ranks and at least one core per rank.
 [[nodiscard]] Finding check_ranks(const std::vector<NodeCard>& cards);
 /// All ranks run the same program with the same libraries. Names the ranks that differ from the majority.

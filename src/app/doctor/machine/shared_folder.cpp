@@ -131,11 +131,9 @@ std::map<std::string, std::size_t> misses_of(const Outcome& outcome) {
 /// If most nodes miss the files of one node, that node is the faulty one.
 Finding judge_sharing(const JobInfo& info, const std::vector<int>& leaders, const Outcome& outcome,
                       const std::string& folder) {
-  std::vector<std::string> texts;
-  std::vector<std::string> nodes;
+  Complaints complaints;
   const auto complain = [&](std::size_t rank, const std::string& text) {
-    texts.push_back(info.hosts[rank] + " " + text);
-    nodes.push_back(info.hosts[rank]);
+    complaints.add(info.hosts[rank], info.hosts[rank] + " " + text);
   };
   const std::map<std::string, std::size_t> misses = misses_of(outcome);
   const std::size_t looks = std::min<std::size_t>(leaders.size() - 1, kMostLooks);
@@ -158,13 +156,14 @@ Finding judge_sharing(const JobInfo& info, const std::vector<int>& leaders, cons
       complain(rank, str("does not see what ", listed(unseen, 3), " wrote in '", folder, "'"));
   }
   const std::string several = leaders.size() == 1 ? "" : str(" and shared by ", leaders.size(), " nodes");
-  if (texts.empty()) return ok("shared_folder", str("'", folder, "' can be written", several));
-  if (nodes.size() == leaders.size()) nodes.clear();  // advice to exclude every node would be useless
+  if (complaints.none()) return ok("shared_folder", str("'", folder, "' can be written", several));
+  // Advice to exclude every node would be useless.
+  if (complaints.nodes.size() == leaders.size()) complaints.nodes.clear();
   return fault(
-      "shared_folder", listed(texts, 4),
+      "shared_folder", listed(complaints.texts, 4),
       "keep runs on a file system that every node mounts for writing (--folder, run.dir); remount it on "
       "the nodes named or leave them out (--exclude)",
-      nodes);
+      complaints.nodes);
 }
 
 }  // namespace

@@ -19,16 +19,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Computing, flops, device, fault)
 
 /// Joins the faults of all ranks into one finding; nothing if there are no faults.
 Finding complain(const JobInfo& info, const std::vector<Computing>& all) {
-  std::vector<std::string> texts;
-  std::vector<std::string> nodes;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].fault.empty()) continue;
-    texts.push_back(str("rank ", rank, " on ", info.hosts[rank], ": ", all[rank].fault));
-    nodes.push_back(info.hosts[rank]);
-  }
-  if (texts.empty()) return ok("matmul", "");
-  return fault("matmul", listed(texts, 3),
-               "install the complete program on every node: bin/, lib/ and libtorch", nodes);
+  const Complaints faults = faults_of(info, all);
+  if (faults.none()) return ok("matmul", "");
+  return fault("matmul", listed(faults.texts, 3),
+               "install the complete program on every node: bin/, lib/ and libtorch", faults.nodes);
 }
 
 Computing find_engine(MatmulFunction*& matmul) {

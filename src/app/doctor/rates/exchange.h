@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "app/doctor/finding.h"
 #include "base/error.h"
 #include "base/foreign_json.h"
 #include "base/str.h"
@@ -30,6 +31,17 @@ template <class Facts>
     }
   }
   return all;
+}
+
+/// "rank N on HOST: FAULT" for each rank whose facts hold a fault.
+template <class Facts>
+[[nodiscard]] Complaints faults_of(const JobInfo& info, const std::vector<Facts>& all) {
+  Complaints complaints;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].fault.empty()) continue;
+    complaints.add(info.hosts[rank], str("rank ", rank, " on ", info.hosts[rank], ": ", all[rank].fault));
+  }
+  return complaints;
 }
 
 }  // namespace echelon::app::doctor

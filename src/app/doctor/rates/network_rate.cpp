@@ -106,20 +106,13 @@ Talking talk(Job& job, double timeout_s) {
 }
 
 Finding judge_start(const JobInfo& info, const std::vector<Talking>& all) {
-  std::vector<std::string> texts;
-  std::vector<std::string> nodes;
-  double start_ms = 0;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    start_ms = std::max(start_ms, all[rank].start_ms);
-    if (all[rank].fault.empty()) continue;
-    texts.push_back(str("rank ", rank, " on ", info.hosts[rank], ": ", all[rank].fault));
-    nodes.push_back(info.hosts[rank]);
-  }
-  if (!texts.empty()) {
+  if (const Complaints faults = faults_of(info, all); !faults.none()) {
     return fault(
-        "mpi", listed(texts, 2),
+        "mpi", listed(faults.texts, 2),
         "the same Open MPI and PMIx must be on all nodes, and their addresses reachable from each other");
   }
+  double start_ms = 0;
+  for (const Talking& talking : all) start_ms = std::max(start_ms, talking.start_ms);
   Finding finding = ok("mpi", str(mpi_library_version(), " starts in ", std::round(start_ms),
                                   " ms, a barrier takes ", std::round(all[0].barrier_ms * 100) / 100, " ms"));
   finding.values = {{"start_ms", std::round(start_ms)}, {"barrier_ms", all[0].barrier_ms}};

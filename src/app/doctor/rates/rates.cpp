@@ -27,19 +27,17 @@ Finding judge_rates(const std::string& name, const std::string& what, const std:
   }
   std::ranges::sort(sorted);
   const double median = sorted[sorted.size() / 2];
-  std::vector<std::string> texts;
-  std::vector<std::string> nodes;
+  Complaints slower;
   for (const Rate& rate : rates) {
     if (rate.value >= slow * median) continue;
-    texts.push_back(
-        str(rate.host, " ", what, " ", rounded(rate.value), " ", unit, ", others ", rounded(median)));
-    nodes.push_back(rate.host);
+    slower.add(rate.host,
+               str(rate.host, " ", what, " ", rounded(rate.value), " ", unit, ", others ", rounded(median)));
   }
   Finding finding =
-      texts.empty() ? ok(name, str(rates.size() == 1 ? rates[0].host : str("the slowest of ", rates.size()),
+      slower.none() ? ok(name, str(rates.size() == 1 ? rates[0].host : str("the slowest of ", rates.size()),
                                    " ", what, " ", rounded(sorted[0]), " ", unit,
                                    rates.size() == 1 ? "" : str(", the median ", rounded(median))))
-                    : fault(name, join(texts, "; "), advice, nodes);
+                    : fault(name, join(slower.texts, "; "), advice, slower.nodes);
   finding.values = std::move(values);
   return finding;
 }
