@@ -1,12 +1,14 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "data/loader.h"
+#include "data/tokens/token_file.h"
 
 namespace echelon {
 
@@ -14,6 +16,14 @@ namespace echelon {
 template <std::size_t N>
 [[nodiscard]] std::uint32_t data_identity(const std::array<std::uint64_t, N>& parts) {
   return crc32c(std::as_bytes(std::span(parts)));
+}
+
+/// The same, of samples of `seq_len` tokens of a token file. `shuffle_seed`: none for file order.
+[[nodiscard]] inline std::uint32_t data_identity(std::uint64_t kind, const TokenFile& file,
+                                                 std::int64_t seq_len,
+                                                 std::optional<std::uint64_t> shuffle_seed) {
+  return data_identity<5>({kind, file.header().header_crc, static_cast<std::uint64_t>(seq_len),
+                           shuffle_seed ? 1U : 0U, shuffle_seed.value_or(0)});
 }
 
 /// A batch to be filled with samples [first, first + count). Throws Error(kInternal) for a negative number.

@@ -53,7 +53,7 @@ struct DataPosition {
 class Loader {
  public:
   virtual ~Loader() = default;
-  [[nodiscard]] virtual std::int64_t samples_per_epoch() const = 0;
+  [[nodiscard]] std::int64_t samples_per_epoch() const { return samples_per_epoch_; }
   [[nodiscard]] virtual SampleSize sample_size() const = 0;
 
   /// Samples [first, first + count) by global number; may run over the end of an epoch. Throws Error(kData)
@@ -62,12 +62,23 @@ class Loader {
 
   /// CRC of data identity (token file checksum, seq_len, seed, shuffle): kept in the checkpoint so that a
   /// resumed run on other data is refused.
-  [[nodiscard]] virtual std::uint32_t fingerprint() const = 0;
+  [[nodiscard]] std::uint32_t fingerprint() const { return fingerprint_; }
 
   /// Preferences: for each answer of the file the log-probability of its trained tokens under the weights
   /// that the run begins with, which read() gives to batches. Zeros until they are written, which must be
   /// done while no other thread reads. Null: other data.
   [[nodiscard]] virtual std::vector<double>* reference() { return nullptr; }
+
+ protected:
+  /// Every constructor calls it, once.
+  void identify(std::uint64_t samples_per_epoch, std::uint32_t fingerprint) {
+    samples_per_epoch_ = static_cast<std::int64_t>(samples_per_epoch);
+    fingerprint_ = fingerprint;
+  }
+
+ private:
+  std::int64_t samples_per_epoch_ = 0;
+  std::uint32_t fingerprint_ = 0;
 };
 
 /// The input that the model accepts; other data are refused.

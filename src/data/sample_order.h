@@ -37,6 +37,7 @@ class EpochOrder {
   EpochOrder(std::uint64_t size, std::optional<std::uint64_t> seed) : size_(size) {
     if (seed) shuffled_.emplace(size, *seed);
   }
+  [[nodiscard]] std::uint64_t size() const { return size_; }
   [[nodiscard]] std::uint64_t at(std::uint64_t sample) const {
     return shuffled_ ? shuffled_->at(sample / size_, sample % size_) : sample % size_;
   }

@@ -1,13 +1,18 @@
 #include "data/images/idx_file.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <array>
+#include <cerrno>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files/fs.h"
 #include "base/str.h"
-#include "data/prepare/gzip_input.h"
+#include "data/prepare/source_stream.h"
 
 namespace echelon::data {
 namespace {
@@ -19,11 +24,24 @@ constexpr unsigned kUnsignedByte = 0x08;
   throw Error(Code::kData, str("idx file '", path.string(), "' ", why));
 }
 
-std::uint32_t read_word(GzipInput& input, const std::filesystem::path& path) {
-  std::array<std::byte, 4> bytes{};
+/// The file as it is now, and its packing: by its first bytes, not its name.
+std::pair<SourceFile, Packing> look_at(const std::filesystem::path& path) {
+  const fs::Fd fd = fs::open(path, O_RDONLY | O_NONBLOCK, Code::kData);  // opening a FIFO must not block
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) throw fs::system_error(Code::kData, "stat", path, errno);
+  if (!S_ISREG(info.st_mode)) throw Error(Code::kData, str("'", path.string(), "' is not a regular file"));
+  const auto bytes = static_cast<std::uint64_t>(info.st_size);
+  std::array<std::byte, 2> first{};
+  if (bytes >= first.size()) fs::read_at(fd, 0, first, Code::kData, path);
+  const bool gzip = first == std::array{std::byte{0x1F}, std::byte{0x8B}};
+  return {{.path = path, .bytes = bytes}, gzip ? Packing::kGzip : Packing::kNone};
+}
+
+std::uint32_t read_word(SourceStream& input, const std::filesystem::path& path) {
+  std::array<char, 4> bytes{};
   if (input.read(bytes) < bytes.size()) refuse(path, "ends inside its header: it was cut short");
   std::uint32_t word = 0;
-  for (const std::byte byte : bytes) word = word << 8 | static_cast<std::uint32_t>(byte);
+  for (const char byte : bytes) word = word << 8 | static_cast<std::uint8_t>(byte);
   return word;
 }
 
@@ -69,18 +87,20 @@ std::uint64_t count_of(const std::filesystem::path& path, const std::vector<std:
 }  // namespace
 
 IdxFile read_idx(const std::filesystem::path& path, std::size_t dimensions) {
-  GzipInput input(path);
+  const auto [source, packing] = look_at(path);
+  SourceStream input(source, packing);
   check_magic(path, read_word(input, path), dimensions);
   IdxFile file;
   for (std::size_t i = 0; i < dimensions; ++i) file.dimensions.push_back(read_word(input, path));
   const std::uint64_t header = 4 * (1 + dimensions);
-  const std::uint64_t most = input.most_bytes() > header ? input.most_bytes() - header : 0;
-  file.values.resize(count_of(path, file.dimensions, most));
-  const std::size_t got = input.read(std::as_writable_bytes(std::span(file.values)));
+  // Deflate expands 1 byte to at most 1032 (zlib's technical notes).
+  const std::uint64_t most = source.bytes * (packing == Packing::kGzip ? 1032 : 1);
+  file.values.resize(count_of(path, file.dimensions, most > header ? most - header : 0));
+  const std::size_t got = input.read({reinterpret_cast<char*>(file.values.data()), file.values.size()});
   if (got < file.values.size()) {
     refuse(path, str("is cut short: ", got, " of ", file.values.size(), " bytes after its header"));
   }
-  std::byte extra{};
+  char extra = 0;
   if (input.read(std::span(&extra, 1)) > 0) refuse(path, "is longer than its header says");
   return file;
 }

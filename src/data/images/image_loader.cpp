@@ -57,9 +57,11 @@ void check_same_classes(const DataOptions& options, const data::FolderImages& va
 
 ImageLoader::ImageLoader(std::unique_ptr<data::ImageSource> source, const data::ImageShape& shape,
                          const DataOptions& options, Seed shuffle_seed)
-    : source_(std::move(source)), shape_(shape), values_(value_table(shape.channels, options)) {
-  if (shuffle_seed) order_.emplace(static_cast<std::uint64_t>(source_->size()), *shuffle_seed);
-  fingerprint_ = identity(source_->fingerprint(), values_, shuffle_seed);
+    : source_(std::move(source)),
+      shape_(shape),
+      order_(static_cast<std::uint64_t>(source_->size()), shuffle_seed),
+      values_(value_table(shape.channels, options)) {
+  identify(order_.size(), identity(source_->fingerprint(), values_, shuffle_seed));
 }
 
 SampleBatch ImageLoader::read(std::int64_t first, std::int64_t count) const {
@@ -71,12 +73,8 @@ SampleBatch ImageLoader::read(std::int64_t first, std::int64_t count) const {
   batch.images.resize(numel * static_cast<std::size_t>(count));  // zeros where an image cannot be used
   float* to = batch.images.data();
   for (std::int64_t sample = first; sample < first + count; ++sample, to += numel) {
-    const std::int64_t place = sample % source_->size();
-    const std::int64_t index =
-        order_ ? static_cast<std::int64_t>(order_->at(static_cast<std::uint64_t>(sample / source_->size()),
-                                                      static_cast<std::uint64_t>(place)))
-               : place;
-    const std::int64_t label = source_->read(index, sample, pixels);
+    const std::uint64_t index = order_.at(static_cast<std::uint64_t>(sample));
+    const std::int64_t label = source_->read(static_cast<std::int64_t>(index), sample, pixels);
     batch.targets.push_back(label);
     if (label < 0) continue;
     for (std::size_t begin = 0; begin < numel; begin += plane) {

@@ -19,17 +19,14 @@ class ImageLoader final : public Loader {
   ImageLoader(std::unique_ptr<data::ImageSource> source, const data::ImageShape& shape,
               const DataOptions& options, std::optional<std::uint64_t> shuffle_seed);
 
-  [[nodiscard]] std::int64_t samples_per_epoch() const override { return source_->size(); }
   [[nodiscard]] SampleSize sample_size() const override { return {}; }
   [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
-  [[nodiscard]] std::uint32_t fingerprint() const override { return fingerprint_; }
 
  private:
   std::unique_ptr<data::ImageSource> source_;
   data::ImageShape shape_;
-  std::optional<SampleOrder> order_;
+  EpochOrder order_;
   std::vector<float> values_;  ///< [channels, 256]: what each 8-bit value becomes
-  std::uint32_t fingerprint_ = 0;
 };
 
 /// The training stream of data.kind image_folder, idx or synthetic_images. Throws Error(kData): see

@@ -147,7 +147,7 @@ class CorpusWriter {
 };
 
 /// Throws as require_few_bad_records() does.
-void count_bad_records(const Tokenized& batch, const PrepareOptions& options, CorpusResult& result) {
+void count_bad_records(const Tokenized& batch, const PrepareOptions& options, PrepareReport& result) {
   result.bad_records += batch.bad_records;
   for (const auto& [reason, count] : batch.bad_reasons) {
     const bool known = result.bad_reasons.size() < kMostReasons || result.bad_reasons.contains(reason);
@@ -161,12 +161,12 @@ void count_bad_records(const Tokenized& batch, const PrepareOptions& options, Co
 
 /// A pass over the corpus: what is counted, and where it stands.
 struct Pass {
-  CorpusResult result;
+  PrepareReport result{.chat = ChatAudit()};
   ReadPlace place;
   PrepareProgress now{.stage = "tokenising"};
 
   [[nodiscard]] nlohmann::json save() const {
-    const ChatAudit& chat = result.chat;
+    const ChatAudit& chat = *result.chat;
     return {{"file", place.file},
             {"rows", place.rows},
             {"record", place.record},
@@ -188,11 +188,11 @@ struct Pass {
     result.bad_records = state.at("bad_records");
     result.bad_reasons = state.at("bad_reasons").get<BadReasons>();
     result.bad_examples = state.at("bad_examples").get<std::vector<std::string>>();
-    result.chat = ChatAudit::from_json(state.at("chat"));
+    ChatAudit& chat = result.chat.emplace(ChatAudit::from_json(state.at("chat")));
     const nlohmann::json& firsts = state.at("chat_firsts");
-    result.chat.first_without_target = firsts.at(0);
-    result.chat.first_all_target = firsts.at(1);
-    result.chat.first_left_out = firsts.at(2);
+    chat.first_without_target = firsts.at(0);
+    chat.first_all_target = firsts.at(1);
+    chat.first_left_out = firsts.at(2);
   }
 };
 
@@ -201,7 +201,7 @@ void run_pass(const std::vector<SourceFile>& files, const PrepareOptions& option
               const ChatEncoder* chats, const ProgressCallback& progress, CorpusWriter& writer, Pass& pass,
               const std::function<void()>& save) {
   PrepareProgress& now = pass.now;
-  CorpusResult& result = pass.result;
+  PrepareReport& result = pass.result;
   now.bytes_total = 0;
   for (const auto& file : files) now.bytes_total += file.bytes;
   using Pipeline = OrderedPipeline<RecordBatch, Tokenized>;
@@ -227,7 +227,7 @@ void run_pass(const std::vector<SourceFile>& files, const PrepareOptions& option
       ids = ids.subspan(part.tokens + part.target_tokens);
       trained += tokens;
     }
-    result.chat.add(batch.chat);
+    result.chat->add(batch.chat);
     count_bad_records(batch, options, result);
     result.empty_records += batch.empty_records;
     now.bytes_done += batch.bytes;
@@ -277,10 +277,10 @@ void require_few_bad_records(const PrepareOptions& options, std::uint64_t count,
                   examples.empty() ? "" : examples.front(), "; correct them or allow more"));
 }
 
-CorpusResult tokenize_corpus(const std::vector<SourceFile>& files, const PrepareOptions& options,
-                             const Tokenizer& tokenizer, const ChatEncoder* chats, PartialOutput& partial,
-                             const ProgressCallback& progress,
-                             const std::function<void()>& before_publishing) {
+PrepareReport tokenize_corpus(const std::vector<SourceFile>& files, const PrepareOptions& options,
+                              const Tokenizer& tokenizer, const ChatEncoder* chats, PartialOutput& partial,
+                              const ProgressCallback& progress,
+                              const std::function<void()>& before_publishing) {
   if (chats == nullptr && tokenizer.eos_id() < 0) {
     throw Error(Code::kData,
                 "the tokenizer has no EOS symbol, which ends each document: use a tokenizer that has one");
@@ -288,13 +288,13 @@ CorpusResult tokenize_corpus(const std::vector<SourceFile>& files, const Prepare
   Split split{.fraction = options.validation_fraction, .key = stream_key(options.seed, "validation split")};
   Pass pass;
   auto writer = begin(options, tokenizer, split, partial, progress, pass);
-  CorpusResult& result = pass.result;
+  PrepareReport& result = pass.result;
   require_few_bad_records(options, result.bad_records, result.bad_examples);  // of an earlier start
   run_pass(files, options, tokenizer, chats, progress, *writer, pass, [&] {
     kill_point("prepare_batch");
     if (partial.is_due()) partial.save({{"pass", pass.save()}, {"writer", writer->save()}});
   });
-  if (chats != nullptr) result.chat.check(*chats, options.chat);
+  if (chats != nullptr) result.chat->check(*chats, options.chat);
   if (writer->documents() == 0) {
     throw Error(Code::kData,
                 str("the ", files.size(), " source files hold no text (", result.empty_records, " empty and ",
@@ -318,6 +318,7 @@ CorpusResult tokenize_corpus(const std::vector<SourceFile>& files, const Prepare
   result.train = writer->finish_train();
   kill_point("prepare_train");
   result.valid = writer->finish_valid();
+  if (chats == nullptr) result.chat.reset();
   return result;
 }
 

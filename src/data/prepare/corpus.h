@@ -22,17 +22,6 @@ namespace echelon::data {
 [[nodiscard]] std::string train_on_sample(const std::vector<std::string>& lines,
                                           const PrepareOptions& options, const ProgressCallback& progress);
 
-struct CorpusResult {
-  PreparedFile train;
-  PreparedFile valid;
-  std::uint64_t kept_records = 0;
-  std::uint64_t empty_records = 0;
-  std::uint64_t bad_records = 0;
-  BadReasons bad_reasons;
-  std::vector<std::string> bad_examples;  ///< of the first few
-  ChatAudit chat;                         ///< format chat
-};
-
 /// Throws Error(kData) for more bad records than options.max_bad_records. `examples`: the first of them.
 void require_few_bad_records(const PrepareOptions& options, std::uint64_t count,
                              const std::vector<std::string>& examples);
@@ -45,11 +34,12 @@ void require_few_bad_records(const PrepareOptions& options, std::uint64_t count,
 /// tokens of its text, without BOS and EOS of their own; one without a target is left out. Throws
 /// Error(kData): no text, a bad record under BadRecords::kStop or more of them than options.max_bad_records,
 /// disk full, a tokenizer without EOS, ChatAudit::check.
-/// Goes on from the state in `partial`, and saves it there. `chats`: format chat, else null.
-[[nodiscard]] CorpusResult tokenize_corpus(const std::vector<SourceFile>& files,
-                                           const PrepareOptions& options, const Tokenizer& tokenizer,
-                                           const ChatEncoder* chats, PartialOutput& partial,
-                                           const ProgressCallback& progress,
-                                           const std::function<void()>& before_publishing);
+/// Goes on from the state in `partial`, and saves it there. `chats`: format chat, else null. Fills what the
+/// report tells about records and files of the output.
+[[nodiscard]] PrepareReport tokenize_corpus(const std::vector<SourceFile>& files,
+                                            const PrepareOptions& options, const Tokenizer& tokenizer,
+                                            const ChatEncoder* chats, PartialOutput& partial,
+                                            const ProgressCallback& progress,
+                                            const std::function<void()>& before_publishing);
 
 }  // namespace echelon::data

@@ -1,8 +1,6 @@
 #include "data/prepare/prepare.h"
 
 #include <filesystem>
-#include <numeric>
-#include <utility>
 
 #include "base/error.h"
 #include "base/files/disk.h"
@@ -67,24 +65,6 @@ std::string tokenizer_model(const std::vector<SourceFile>& files, const PrepareO
   std::string model = train_on_sample(sample_lines(files, options, progress), options, progress);
   fs::publish_file(path, model, Code::kData);
   return model;
-}
-
-PrepareReport report_of(CorpusResult corpus, const Sources& sources) {
-  PrepareReport report;
-  report.source_files = sources.files.size();
-  report.source_bytes =
-      std::accumulate(sources.files.begin(), sources.files.end(), std::uint64_t{0},
-                      [](std::uint64_t sum, const SourceFile& file) { return sum + file.bytes; });
-  report.kept_records = corpus.kept_records;
-  report.empty_records = corpus.empty_records;
-  report.bad_records = corpus.bad_records;
-  report.bad_reasons = std::move(corpus.bad_reasons);
-  report.bad_examples = std::move(corpus.bad_examples);
-  report.duplicate_sources = sources.duplicates;
-  report.train = corpus.train;
-  report.valid = corpus.valid;
-  report.chat = std::move(corpus.chat);
-  return report;
 }
 
 void publish_template(const ChatSource& source, const fs::Path& folder) {
@@ -182,18 +162,19 @@ PrepareReport prepare(const PrepareOptions& given, const ProgressCallback& progr
     (void)fs::disk().unlink(other.c_str());
     if (options.writes_template()) publish_template(*chat_source, folder);
   };
-  CorpusResult corpus = tokenize_corpus(files, options, *tokenizer, chats ? &*chats : nullptr, partial,
-                                        progress, publish_tokenizer);
-  if (corpus.valid.tokens == 0) {
+  PrepareReport report = tokenize_corpus(files, options, *tokenizer, chats ? &*chats : nullptr, partial,
+                                         progress, publish_tokenizer);
+  if (report.valid.tokens == 0) {
     // Left by an earlier run; replaced on request.
     (void)fs::disk().unlink((std::filesystem::path(options.output) / "valid.tok").c_str());
   }
 
-  PrepareReport report = report_of(std::move(corpus), sources);
   report.format = options.format;
+  report.source_files = files.size();
+  for (const SourceFile& file : files) report.source_bytes += file.bytes;
+  report.duplicate_sources = sources.duplicates;
   report.vocab_size = tokenizer->vocab_size();
   report.tokenizer_digest = tokenizer->digest();
-  if (!chats) report.chat.reset();
   manifest.publish(report);
   kill_point("prepare_finished");
   partial.remove();

@@ -1,7 +1,6 @@
 #include "data/tokens/chat_loader.h"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -12,22 +11,6 @@ namespace echelon {
 namespace {
 
 using Samples = std::vector<ChatLoader::Sample>;
-
-/// Reads the ends of all documents in pieces and calls `each(range)`.
-template <class F>
-void for_each_document(const TokenFile& file, const F& each) {
-  constexpr std::uint64_t kStride = std::uint64_t{1} << 16;
-  std::vector<std::uint64_t> ends(std::min(kStride, file.document_count()));
-  std::uint64_t begin = 0;
-  for (std::uint64_t first = 0; first < file.document_count(); first += kStride) {
-    const auto part = std::span(ends).first(std::min(kStride, file.document_count() - first));
-    file.read_ends(first, part);
-    for (const std::uint64_t end : part) {
-      each(TokenFile::Range{begin, end});
-      begin = end;
-    }
-  }
-}
 
 /// What stays together: a conversation, or both answers of a pair.
 struct Whole {
@@ -40,7 +23,7 @@ void for_each_whole(const TokenFile& file, const F& each) {
   const bool pairs = file.header().holds_preferences();
   std::uint64_t number = 0;
   Whole whole;
-  for_each_document(file, [&](const TokenFile::Range& document) {
+  file.for_each_document([&](const TokenFile::Range& document) {
     const std::uint64_t inputs = document.end - document.begin - 1;
     if (pairs && inputs == 0) {
       throw Error(Code::kData, str("token file '", file.path().string(), "': answer ", number,
@@ -101,12 +84,8 @@ ChatLoader::ChatLoader(TokenFile file, std::int64_t seq_len, std::optional<std::
       documents_(file_),
       samples_(pack(file_, seq_len, leave_out)),
       order_(samples_.size(), shuffle_seed),
-      fingerprint_(data_identity<5>({8, file_.header().header_crc, static_cast<std::uint64_t>(seq_len),
-                                     shuffle_seed ? 1U : 0U, shuffle_seed.value_or(0)})),
-      reference_(file_.header().holds_preferences() ? file_.document_count() : 0) {}
-
-std::int64_t ChatLoader::samples_per_epoch() const {
-  return static_cast<std::int64_t>(samples_.size());
+      reference_(file_.header().holds_preferences() ? file_.document_count() : 0) {
+  identify(samples_.size(), data_identity(8, file_, seq_len, shuffle_seed));
 }
 
 SampleBatch ChatLoader::read(std::int64_t first, std::int64_t count) const {

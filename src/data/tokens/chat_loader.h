@@ -23,12 +23,10 @@ class ChatLoader final : public Loader {
   ChatLoader(const ChatLoader&) = delete;
   ChatLoader& operator=(const ChatLoader&) = delete;
 
-  [[nodiscard]] std::int64_t samples_per_epoch() const override;
   [[nodiscard]] SampleSize sample_size() const override {
     return {seq_len_, 0, reference_.empty() ? seq_len_ : 1};
   }
   [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
-  [[nodiscard]] std::uint32_t fingerprint() const override { return fingerprint_; }
   [[nodiscard]] std::vector<double>* reference() override {
     return file_.header().holds_preferences() ? &reference_ : nullptr;
   }
@@ -46,7 +44,6 @@ class ChatLoader final : public Loader {
   DocumentIndex documents_;
   std::vector<Sample> samples_;
   EpochOrder order_;
-  std::uint32_t fingerprint_;
   std::vector<double> reference_;
 };
 

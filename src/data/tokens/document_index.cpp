@@ -12,15 +12,10 @@ constexpr std::uint64_t kBlock = 2048;  // ends: as many bytes as are verified a
 }  // namespace
 
 DocumentIndex::DocumentIndex(const TokenFile& file) : file_(file) {
-  std::vector<std::uint64_t> ends(std::min(file.document_count(), kBlock * 128));
-  for (std::uint64_t first = 0; first < file.document_count(); first += ends.size()) {
-    const auto part =
-        std::span(ends).first(std::min<std::uint64_t>(ends.size(), file.document_count() - first));
-    file.read_ends(first, part);
-    for (std::uint64_t last = kBlock - 1; last < part.size(); last += kBlock)
-      block_ends_.push_back(part[last]);
-    if (part.size() % kBlock != 0) block_ends_.push_back(part.back());
-  }
+  std::uint64_t documents = 0;
+  file.for_each_document([&](const TokenFile::Range& document) {
+    if (++documents % kBlock == 0 || documents == file.document_count()) block_ends_.push_back(document.end);
+  });
 }
 
 std::vector<std::int64_t> DocumentIndex::parts(std::uint64_t begin, std::uint64_t end) const {

@@ -11,14 +11,8 @@ namespace echelon {
 
 DocumentLoader::DocumentLoader(TokenFile file, std::int64_t seq_len,
                                std::optional<std::uint64_t> shuffle_seed)
-    : file_(std::move(file)),
-      seq_len_(seq_len),
-      order_(file_.document_count(), shuffle_seed),
-      fingerprint_(data_identity<5>({3, file_.header().header_crc, static_cast<std::uint64_t>(seq_len),
-                                     shuffle_seed ? 1U : 0U, shuffle_seed.value_or(0)})) {}
-
-std::int64_t DocumentLoader::samples_per_epoch() const {
-  return static_cast<std::int64_t>(file_.document_count());
+    : file_(std::move(file)), seq_len_(seq_len), order_(file_.document_count(), shuffle_seed) {
+  identify(order_.size(), data_identity(3, file_, seq_len, shuffle_seed));
 }
 
 SampleBatch DocumentLoader::read(std::int64_t first, std::int64_t count) const {
@@ -43,13 +37,10 @@ PairLoader::PairLoader(TokenFile file, std::int64_t seq_len, std::int64_t target
     : file_(std::move(file)),
       seq_len_(seq_len),
       target_len_(target_len),
-      order_(file_.document_count() / 2, shuffle_seed),
-      fingerprint_(data_identity<6>({4, file_.header().header_crc, static_cast<std::uint64_t>(seq_len),
-                                     static_cast<std::uint64_t>(target_len), shuffle_seed ? 1U : 0U,
-                                     shuffle_seed.value_or(0)})) {}
-
-std::int64_t PairLoader::samples_per_epoch() const {
-  return static_cast<std::int64_t>(file_.document_count() / 2);
+      order_(file_.document_count() / 2, shuffle_seed) {
+  identify(order_.size(), data_identity<6>({4, file_.header().header_crc, static_cast<std::uint64_t>(seq_len),
+                                            static_cast<std::uint64_t>(target_len), shuffle_seed ? 1U : 0U,
+                                            shuffle_seed.value_or(0)}));
 }
 
 /// Appends a document of at most `most` tokens, the last one always its own; returns their number.

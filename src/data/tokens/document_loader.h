@@ -15,16 +15,13 @@ class DocumentLoader final : public Loader {
   /// `shuffle_seed`: none for file order.
   DocumentLoader(TokenFile file, std::int64_t seq_len, std::optional<std::uint64_t> shuffle_seed);
 
-  [[nodiscard]] std::int64_t samples_per_epoch() const override;
   [[nodiscard]] SampleSize sample_size() const override { return {seq_len_, 0, seq_len_}; }
   [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
-  [[nodiscard]] std::uint32_t fingerprint() const override { return fingerprint_; }
 
  private:
   TokenFile file_;
   std::int64_t seq_len_;
   EpochOrder order_;
-  std::uint32_t fingerprint_;
 };
 
 /// Source and target documents of a file of pairs (data.kind: pairs). A longer one is cut and keeps its last
@@ -35,10 +32,8 @@ class PairLoader final : public Loader {
   PairLoader(TokenFile file, std::int64_t seq_len, std::int64_t target_len,
              std::optional<std::uint64_t> shuffle_seed);
 
-  [[nodiscard]] std::int64_t samples_per_epoch() const override;
   [[nodiscard]] SampleSize sample_size() const override { return {seq_len_, target_len_, target_len_}; }
   [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
-  [[nodiscard]] std::uint32_t fingerprint() const override { return fingerprint_; }
 
  private:
   std::int64_t append(std::uint64_t document, std::int64_t most, std::vector<std::int64_t>& ids) const;
@@ -47,7 +42,6 @@ class PairLoader final : public Loader {
   std::int64_t seq_len_;
   std::int64_t target_len_;
   EpochOrder order_;
-  std::uint32_t fingerprint_;
 };
 
 }  // namespace echelon

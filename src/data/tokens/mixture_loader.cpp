@@ -49,17 +49,14 @@ MixtureLoader::MixtureLoader(std::vector<Source> sources, std::optional<std::uin
     : sources_(reduced(std::move(sources))),
       round_(sum_of(sources_)),
       window_(std::min(round_, kMostShuffled)),
-      order_(window_, key_of(shuffle_seed)),
-      fingerprint_(data_identity<3>({9, shuffle_seed ? 1U : 0U, shuffle_seed.value_or(0)})) {
+      order_(window_, key_of(shuffle_seed)) {
+  std::uint64_t samples = 0;
+  std::uint32_t identity = data_identity<3>({9, shuffle_seed ? 1U : 0U, shuffle_seed.value_or(0)});
   for (const Source& source : sources_) {
-    fingerprint_ = data_identity<3>({fingerprint_, source.loader->fingerprint(), source.share});
+    samples += static_cast<std::uint64_t>(source.loader->samples_per_epoch());
+    identity = data_identity<3>({identity, source.loader->fingerprint(), source.share});
   }
-}
-
-std::int64_t MixtureLoader::samples_per_epoch() const {
-  return std::accumulate(
-      sources_.begin(), sources_.end(), std::int64_t{0},
-      [](std::int64_t sum, const Source& source) { return sum + source.loader->samples_per_epoch(); });
+  identify(samples, identity);
 }
 
 MixtureLoader::Draw MixtureLoader::draw(std::uint64_t number) const {

@@ -15,7 +15,7 @@ namespace echelon {
 /// come from source i, spread evenly over them. The k-th sample drawn from a source is that source's sample
 /// k, so each source runs through epochs of its own and repeats none of its samples within one. Shuffled, the
 /// samples of a round, or of 1,000 if it is longer, then change places among themselves. All this is computed
-/// from the global sample number.
+/// from the global sample number. An epoch has as many samples as those of all sources together.
 class MixtureLoader final : public Loader {
  public:
   struct Source {
@@ -26,11 +26,8 @@ class MixtureLoader final : public Loader {
   /// `sources` is not empty; its loaders give samples of one kind. Without a seed nothing is shuffled.
   MixtureLoader(std::vector<Source> sources, std::optional<std::uint64_t> shuffle_seed);
 
-  /// Returns the number of samples of all sources together.
-  [[nodiscard]] std::int64_t samples_per_epoch() const override;
   [[nodiscard]] SampleSize sample_size() const override { return sources_.front().loader->sample_size(); }
   [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
-  [[nodiscard]] std::uint32_t fingerprint() const override { return fingerprint_; }
 
  private:
   struct Draw {
@@ -43,7 +40,6 @@ class MixtureLoader final : public Loader {
   std::uint64_t round_;   ///< its length
   std::uint64_t window_;  ///< samples that change places among themselves
   EpochOrder order_;      ///< within a window
-  std::uint32_t fingerprint_;
 };
 
 }  // namespace echelon

@@ -37,8 +37,8 @@ std::int64_t varied_length(std::int64_t limit, float mean, float uniform) {
 SyntheticPairLoader::SyntheticPairLoader(const PairSizes& sizes, std::uint64_t seed)
     : sizes_(sizes),
       key_(stream_key(seed, "synthetic pairs")),
-      lengths_key_(stream_key(seed, "lengths of synthetic pairs")),
-      fingerprint_(identity(sizes, seed)) {
+      lengths_key_(stream_key(seed, "lengths of synthetic pairs")) {
+  identify(std::uint64_t{1} << 40, identity(sizes, seed));
   if (sizes.source < 1 || sizes.target < 1) {
     throw Error(Code::kUsage, str("synthetic pairs of ", sizes.source, " and ", sizes.target,
                                   " tokens; expected at least 1: see data.seq_len and data.target_len"));

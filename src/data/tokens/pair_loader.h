@@ -23,12 +23,10 @@ class SyntheticPairLoader final : public Loader {
   /// Throws Error(kUsage) for sizes below one or a vocabulary below four.
   SyntheticPairLoader(const PairSizes& sizes, std::uint64_t seed);
 
-  [[nodiscard]] std::int64_t samples_per_epoch() const override { return std::int64_t{1} << 40; }
   [[nodiscard]] SampleSize sample_size() const override {
     return {sizes_.source, sizes_.target, sizes_.target};
   }
   [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
-  [[nodiscard]] std::uint32_t fingerprint() const override { return fingerprint_; }
 
  private:
   void append(std::int64_t sample, SampleBatch& batch) const;
@@ -36,7 +34,6 @@ class SyntheticPairLoader final : public Loader {
   PairSizes sizes_;
   std::uint64_t key_;
   std::uint64_t lengths_key_;
-  std::uint32_t fingerprint_;
 };
 
 }  // namespace echelon

@@ -19,6 +19,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "token arrays are used as they lie in the file");
 
+constexpr std::uint64_t kStride = std::uint64_t{1} << 18;  // ids, or ends of documents, read at once
+
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& text) {
   throw Error(Code::kData, str("token file '", path.string(), "' ", text));
 }
@@ -162,25 +164,28 @@ void TokenFile::read_ends(std::uint64_t first, std::span<std::uint64_t> ends) co
     refuse(path_, "has document borders out of order: prepare the data again");
 }
 
-void TokenFile::verify() const {
-  // Piece by piece, in bounded memory.
-  constexpr std::uint64_t kStride = std::uint64_t{1} << 18;
-  std::vector<std::int64_t> ids(std::min(kStride, header_.token_count));
-  for (std::uint64_t at = 0; at < header_.token_count; at += kStride) {
-    read(at, std::span(ids).first(std::min(kStride, header_.token_count - at)));
-  }
+void TokenFile::for_each_document(const std::function<void(const Range&)>& each) const {
   std::vector<std::uint64_t> ends(std::min(kStride, header_.document_count));
-  std::uint64_t previous = 0;
+  std::uint64_t begin = 0;
   for (std::uint64_t at = 0; at < header_.document_count; at += kStride) {
     const auto part = std::span(ends).first(std::min(kStride, header_.document_count - at));
     read_verified(header_.documents_offset() + 8 * at, std::as_writable_bytes(part));
     for (const std::uint64_t end : part) {
-      if (end <= previous) refuse(path_, "has document borders out of order: prepare the data again");
-      previous = end;
+      if (end <= begin) refuse(path_, "has document borders out of order: prepare the data again");
+      each({begin, end});
+      begin = end;
     }
   }
-  if (previous != header_.token_count)
+  if (begin != header_.token_count)
     refuse(path_, "has tokens outside of every document: prepare the data again");
+}
+
+void TokenFile::verify() const {
+  std::vector<std::int64_t> ids(std::min(kStride, header_.token_count));
+  for (std::uint64_t at = 0; at < header_.token_count; at += kStride) {
+    read(at, std::span(ids).first(std::min(kStride, header_.token_count - at)));
+  }
+  for_each_document([](const Range&) {});
 }
 
 }  // namespace echelon

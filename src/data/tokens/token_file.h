@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -40,6 +41,10 @@ class TokenFile {
   /// Ends of documents [first, first + ends.size()), which must be in the file, as numbers of tokens. Throws
   /// Error(kData): damaged block, ends out of order.
   void read_ends(std::uint64_t first, std::span<std::uint64_t> ends) const;
+
+  /// Calls `each` with every document in turn, in bounded memory. Throws Error(kData): damaged block, ends
+  /// out of order, tokens outside of every document.
+  void for_each_document(const std::function<void(const Range&)>& each) const;
 
   /// Reads the whole file once: every block, every id, every document border. Throws Error(kData).
   void verify() const;

@@ -43,18 +43,9 @@ std::uint64_t whole_windows(const TokenFile& file, std::int64_t seq_len) {
 
 TokenLoader::TokenLoader(TokenFile file, std::int64_t seq_len, std::optional<std::uint64_t> shuffle_seed,
                          bool separate)
-    : file_(std::move(file)),
-      seq_len_(seq_len),
-      windows_(whole_windows(file_, seq_len)),
-      order_(windows_, shuffle_seed),
-      fingerprint_(data_identity<5>({separate ? 7U : 1U, file_.header().header_crc,
-                                     static_cast<std::uint64_t>(seq_len), shuffle_seed ? 1U : 0U,
-                                     shuffle_seed.value_or(0)})) {
+    : file_(std::move(file)), seq_len_(seq_len), order_(whole_windows(file_, seq_len), shuffle_seed) {
+  identify(order_.size(), data_identity(separate ? 7 : 1, file_, seq_len, shuffle_seed));
   if (separate) documents_.emplace(file_);
-}
-
-std::int64_t TokenLoader::samples_per_epoch() const {
-  return static_cast<std::int64_t>(windows_);
 }
 
 std::uint64_t TokenLoader::first_token(std::int64_t sample) const {
@@ -91,8 +82,10 @@ void TokenLoader::separate(SampleBatch& batch) const {
 SyntheticLoader::SyntheticLoader(std::int64_t seq_len, std::int64_t vocab_size, std::uint64_t seed)
     : seq_len_(seq_len),
       vocab_size_(static_cast<std::uint64_t>(vocab_size)),
-      key_(stream_key(seed, "synthetic tokens")),
-      fingerprint_(data_identity<4>({2, vocab_size_, static_cast<std::uint64_t>(seq_len), seed})) {}
+      key_(stream_key(seed, "synthetic tokens")) {
+  identify(std::uint64_t{1} << 40,
+           data_identity<4>({2, vocab_size_, static_cast<std::uint64_t>(seq_len), seed}));
+}
 
 SampleBatch SyntheticLoader::read(std::int64_t first, std::int64_t count) const {
   return windows_as_batch(first, count, seq_len_, [this](std::int64_t sample, std::span<std::int64_t> ids) {

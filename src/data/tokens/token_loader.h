@@ -23,10 +23,8 @@ class TokenLoader final : public Loader {
   TokenLoader(const TokenLoader&) = delete;
   TokenLoader& operator=(const TokenLoader&) = delete;
 
-  [[nodiscard]] std::int64_t samples_per_epoch() const override;
   [[nodiscard]] SampleSize sample_size() const override { return {seq_len_, 0, seq_len_}; }
   [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
-  [[nodiscard]] std::uint32_t fingerprint() const override { return fingerprint_; }
 
  private:
   void separate(SampleBatch& batch) const;
@@ -34,10 +32,8 @@ class TokenLoader final : public Loader {
 
   TokenFile file_;
   std::int64_t seq_len_;
-  std::uint64_t windows_;
   EpochOrder order_;
   std::optional<DocumentIndex> documents_;
-  std::uint32_t fingerprint_;
 };
 
 /// Ids computed from (seed, sample, position), for benchmarks and tests without files. The stream has
@@ -48,16 +44,13 @@ class SyntheticLoader final : public Loader {
   /// 2 <= vocab_size <= 2^31.
   SyntheticLoader(std::int64_t seq_len, std::int64_t vocab_size, std::uint64_t seed);
 
-  [[nodiscard]] std::int64_t samples_per_epoch() const override { return std::int64_t{1} << 40; }
   [[nodiscard]] SampleSize sample_size() const override { return {seq_len_, 0, seq_len_}; }
   [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
-  [[nodiscard]] std::uint32_t fingerprint() const override { return fingerprint_; }
 
  private:
   std::int64_t seq_len_;
   std::uint64_t vocab_size_;
   std::uint64_t key_;
-  std::uint32_t fingerprint_;
 };
 
 }  // namespace echelon

@@ -14,10 +14,8 @@ namespace {
 /// Each sample's id is its number. Reading one of some numbers takes longer, reading `bad` fails.
 class Numbers final : public Loader {
  public:
-  explicit Numbers(std::int64_t bad = -1) : bad_(bad) {}
-  std::int64_t samples_per_epoch() const override { return 1000; }
+  explicit Numbers(std::int64_t bad = -1) : bad_(bad) { identify(1000, 1); }
   SampleSize sample_size() const override { return {1, 0, 1}; }
-  std::uint32_t fingerprint() const override { return 1; }
   SampleBatch read(std::int64_t first, std::int64_t count) const override {
     ++reads;
     if (first % 3 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));

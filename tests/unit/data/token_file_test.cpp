@@ -9,6 +9,7 @@
 
 #include "base/checksum/crc32c.h"
 #include "base/str.h"
+#include "data/tokens/document_index.h"
 #include "support/faulty_disk.h"
 #include "support/matches.h"
 #include "unit/data/fixtures.h"
@@ -34,6 +35,17 @@ class HostileTokenFile : public ::testing::Test {
 
   /// Makes the header checksum fit again, as a hostile writer would.
   void reseal() { set(124, crc32c(std::as_bytes(std::span(bytes_)).first(124))); }
+
+  /// Also makes the checksum of the block at `offset` and that of the table fit.
+  void reseal_block(std::size_t offset) {
+    const std::size_t block = (offset - kTokenHeaderBytes) / kTokenBlockBytes;
+    const std::size_t begin = kTokenHeaderBytes + block * kTokenBlockBytes;
+    const std::size_t end = std::min<std::size_t>(begin + kTokenBlockBytes, header_.checksums_offset());
+    const auto bytes = std::as_bytes(std::span(bytes_));
+    set(header_.checksums_offset() + 4 * block, crc32c(bytes.subspan(begin, end - begin)));
+    set(100, crc32c(bytes.subspan(header_.checksums_offset())));
+    reseal();
+  }
 
   std::string refusal() {
     write_bytes(path_, bytes_);
@@ -265,23 +277,28 @@ TEST_F(HostileTokenFile, RefusesIdsAboveTheStatedLargestOne) {
 }
 
 TEST_F(HostileTokenFile, RefusesDocumentBordersOutOfOrder) {
-  // The borders lie in the last block; its checksum, the table's and the header's are made to fit.
-  const auto reseal_all = [&] {
-    const std::size_t begin = kTokenHeaderBytes + 4 * kTokenBlockBytes;
-    const auto bytes = std::as_bytes(std::span(bytes_));
-    set(bytes_.size() - 4, crc32c(bytes.subspan(begin, header_.checksums_offset() - begin)));
-    set(100, crc32c(bytes.subspan(header_.checksums_offset())));
-    reseal();
-  };
   set(header_.documents_offset() + 8, std::uint64_t{10000});
-  reseal_all();
+  reseal_block(header_.documents_offset());
   EXPECT_EQ(refusal(), named("has document borders out of order: prepare the data again"));
   EXPECT_EQ(message_of([&] { (void)TokenFile(path_).document(1); }),
             named("has invalid borders of document 1: prepare the data again"));
   set(header_.documents_offset() + 8, std::uint64_t{10001});
   set(header_.documents_offset() + 16, std::uint64_t{39999});
-  reseal_all();
+  reseal_block(header_.documents_offset());
   EXPECT_EQ(refusal(), named("has tokens outside of every document: prepare the data again"));
+}
+
+TEST_F(HostileTokenFile, RefusesDocumentBordersOutOfOrderBetweenTwoPieces) {
+  constexpr int kPiece = 1 << 18;  // documents whose ends are read at once
+  header_ = write_counting_file(path_, std::vector<int>(kPiece + 1, 1), 5000);
+  bytes_ = read_bytes(path_);
+  const std::size_t last_of_piece = header_.documents_offset() + 8 * (kPiece - 1);
+  set(last_of_piece, std::uint64_t{kPiece + 1});  // as the first of the next piece
+  reseal_block(last_of_piece);
+  const std::string expected = named("has document borders out of order: prepare the data again");
+  EXPECT_EQ(refusal(), expected);
+  const TokenFile file(path_);
+  EXPECT_EQ(message_of([&] { DocumentIndex index(file); }), expected);
 }
 
 TEST_F(HostileTokenFile, ReportsTruncationDuringUse) {

@@ -25,9 +25,7 @@ constexpr std::int64_t kColumns = 7;
 /// Four samples over and over; the last target of some of them is padding.
 class PaddedSamples final : public Loader {
  public:
-  explicit PaddedSamples(bool padded) : padded_(padded) {}
-  std::int64_t samples_per_epoch() const override { return 4; }
-  std::uint32_t fingerprint() const override { return 1; }
+  explicit PaddedSamples(bool padded) : padded_(padded) { identify(4, 1); }
   SampleSize sample_size() const override { return {longest, 0, kColumns - 1}; }
   SampleBatch read(std::int64_t first, std::int64_t count) const override {
     SampleBatch batch{.samples = count, .first_sample = first};

@@ -9,10 +9,10 @@ namespace {
 
 class FullSamples final : public Loader {
  public:
-  explicit FullSamples(const Recipe& recipe) : data_(recipe.data), input_(input_of(recipe.model)) {}
-
-  /// Unknown without the files; enough for any step.
-  [[nodiscard]] std::int64_t samples_per_epoch() const override { return std::int64_t{1} << 40; }
+  explicit FullSamples(const Recipe& recipe) : data_(recipe.data), input_(input_of(recipe.model)) {
+    // How many samples there are is unknown without the files; this is enough for any step.
+    identify(std::uint64_t{1} << 40, 0);
+  }
 
   [[nodiscard]] SampleSize sample_size() const override {
     if (gives_images(data_.kind)) return {};
@@ -47,8 +47,6 @@ class FullSamples final : public Loader {
     }
     return batch;
   }
-
-  [[nodiscard]] std::uint32_t fingerprint() const override { return 0; }
 
  private:
   DataOptions data_;
