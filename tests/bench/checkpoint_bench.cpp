@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -20,12 +19,13 @@
 #include <new>
 
 #include "base/error.h"
-#include "base/files/disk.h"
 #include "base/str.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/read/reader.h"
 #include "checkpoint/write/rank_save.h"
+#include "support/counting_disk.h"
+#include "support/llama_tensors.h"
 
 namespace {
 
@@ -45,22 +45,7 @@ std::vector<std::vector<TensorInfo>> units(int layers) {
   std::vector<std::vector<TensorInfo>> all;
   const auto unit = [&](std::vector<TensorInfo> parameters) { all.push_back(std::move(parameters)); };
   unit({{"model.embed_tokens.weight", DType::kF32, {50000, 768}}});
-  for (int i = 0; i < layers; ++i) {
-    std::vector<TensorInfo> block;
-    const auto add = [&](const char* name, std::vector<std::int64_t> shape) {
-      block.push_back({str("model.layers.", i, ".", name, ".weight"), DType::kF32, std::move(shape)});
-    };
-    add("self_attn.q_proj", {768, 768});
-    add("self_attn.k_proj", {192, 768});
-    add("self_attn.v_proj", {192, 768});
-    add("self_attn.o_proj", {768, 768});
-    add("mlp.gate_proj", {3072, 768});
-    add("mlp.up_proj", {3072, 768});
-    add("mlp.down_proj", {768, 3072});
-    add("input_layernorm", {768});
-    add("post_attention_layernorm", {768});
-    unit(std::move(block));
-  }
+  for (int i = 0; i < layers; ++i) unit(test::llama_block("", i, 768, 192, 3072));
   unit({{"model.norm.weight", DType::kF32, {768}}, {"lm_head.weight", DType::kF32, {50000, 768}}});
   return all;
 }
@@ -125,17 +110,6 @@ struct RankState {
     }
   }
   [[nodiscard]] std::uint64_t bytes() const { return memory.size() * sizeof(float); }
-};
-
-/// Counts what is read.
-class CountingDisk : public fs::Disk {
- public:
-  ssize_t pread(int fd, void* to, std::size_t size, off_t offset) override {
-    const ssize_t n = Disk::pread(fd, to, size, offset);
-    if (n > 0) read += static_cast<std::uint64_t>(n);
-    return n;
-  }
-  std::atomic<std::uint64_t> read{0};
 };
 
 std::uint64_t status_bytes(const char* key) {
@@ -267,7 +241,7 @@ class Rank {
 
   void load(const char* what, RankState& state) {
     std::fill(state.memory.begin(), state.memory.end(), 0.0F);
-    CountingDisk disk;
+    test::CountingDisk disk;
     const fs::DiskInUse in_use(disk);
     meet();
     const Extra extra;
@@ -282,7 +256,7 @@ class Rank {
     }
     reader.read_many(requests);
     const double seconds = now_s() - began;
-    tell(what, seconds, disk.read, extra.bytes());
+    tell(what, seconds, disk.read(), extra.bytes());
     state.check();
   }
 

@@ -10,6 +10,7 @@
 #include "checkpoint/format/tensor.h"
 #include "checkpoint/write/commit.h"
 #include "checkpoint/write/shard_write.h"
+#include "support/llama_tensors.h"
 
 namespace {
 
@@ -40,14 +41,8 @@ std::vector<TensorInfo> tensors_of(std::uint64_t bytes) {
   add(tensors, "model.embed_tokens.weight", {kVocabulary, kHidden});
   add(tensors, "model.norm.weight", {kHidden});
   for (int i = 0; bytes_of(tensors) < bytes; ++i) {
-    const std::string layer = "model.layers." + std::to_string(i) + ".";
-    for (const char* name : {"q_proj", "k_proj", "v_proj", "o_proj"})
-      add(tensors, layer + "self_attn." + name + ".weight", {kHidden, kHidden});
-    for (const char* name : {"gate_proj", "up_proj"})
-      add(tensors, layer + "mlp." + name + ".weight", {kInner, kHidden});
-    add(tensors, layer + "mlp.down_proj.weight", {kHidden, kInner});
-    for (const char* name : {"input_layernorm", "post_attention_layernorm"})
-      add(tensors, layer + name + ".weight", {kHidden});
+    for (const TensorInfo& tensor : test::llama_block("", i, kHidden, kHidden, kInner))
+      add(tensors, tensor.name, tensor.shape);
   }
   return tensors;
 }

@@ -18,7 +18,9 @@
 #include "base/process/process.h"
 #include "support/matches.h"
 #include "support/places.h"
+#include "support/refusal.h"
 #include "support/temp_dir.h"
+#include "support/variable.h"
 
 namespace echelon {
 namespace {
@@ -62,18 +64,8 @@ class Launch : public ::testing::Test {
   }
   /// What the launcher says with this PATH, in which it must find nothing that it can start ranks with.
   [[nodiscard]] std::string refusal_with_path(const std::string& path) const {
-    const std::string before = std::getenv("PATH");
-    setenv("PATH", path.c_str(), 1);
-    std::string text;
-    try {
-      static_cast<void>(launch_local_ranks(2, rank({"all", "0"})));
-      ADD_FAILURE() << "started with PATH " << path;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), Code::kEnvironment);
-      text = error.what();
-    }
-    setenv("PATH", before.c_str(), 1);
-    return text;
+    const test::Variable variable("PATH", path);
+    return test::refusal(Code::kEnvironment, [&] { return launch_local_ranks(2, rank({"all", "0"})); });
   }
   void wait_until_ready(int ranks) const {
     for (int n = 0; n < 1000; ++n) {

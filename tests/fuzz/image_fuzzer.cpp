@@ -4,22 +4,13 @@
 
 #include <string>
 
-#include "base/error.h"
 #include "data/images/idx_file.h"
+#include "fuzz/refused.h"
 #include "image/image_codec.h"
 
 namespace {
 
 constexpr std::int64_t kMaxPixels = 100'000;
-
-template <class Use>
-void attempt(const Use& use) {
-  try {
-    use();
-  } catch (const echelon::Error& e) {
-    if (e.code() != echelon::Code::kData) __builtin_trap();
-  }
-}
 
 }  // namespace
 
@@ -29,11 +20,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const bool written = ::write(fd, data, size) == static_cast<ssize_t>(size);
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
   if (written) {
-    attempt([&] {
+    used_or_refused(echelon::Code::kData, [&] {
       const echelon::data::Image image = echelon::data::decode_image(path, 3, kMaxPixels);
       if (image.pixels.size() != static_cast<std::size_t>(image.width * image.height * 3)) __builtin_trap();
     });
-    attempt([&] { (void)echelon::data::read_idx(path, 3); });
+    used_or_refused(echelon::Code::kData, [&] { (void)echelon::data::read_idx(path, 3); });
   }
   ::close(fd);
   return 0;

@@ -5,23 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "checkpoint/format/manifest.h"
+#include "fuzz/refused.h"
 
 namespace {
 
 using namespace echelon::checkpoint;  // NOLINT
-
-template <class Body>
-void expect_error_or_nothing(Body&& body) {
-  try {
-    body();
-  } catch (const echelon::Error& e) {
-    const std::string text = e.what();
-    if (e.code() != echelon::Code::kCheckpoint || text.empty() || text.find('\n') != std::string::npos)
-      std::abort();
-  }
-}
 
 }  // namespace
 
@@ -39,7 +28,7 @@ std::vector<std::string> fuzz_seeds() {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
-  expect_error_or_nothing([&] {
+  used_or_refused(echelon::Code::kCheckpoint, [&] {
     const std::string written = manifest_text(parse_manifest(text, "manifest"));
     if (manifest_text(parse_manifest(written, "again")) != written) std::abort();
   });

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "checkpoint/format/names.h"
 #include "families/model_family.h"
+#include "fuzz/refused.h"
 
 namespace {
 
@@ -51,7 +51,7 @@ std::vector<std::string> fuzz_seeds() {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  try {
+  used_or_refused(echelon::Code::kCheckpoint, [&] {
     const std::string text(reinterpret_cast<const char*>(data), size);
     (void)echelon::families::transposed_endings(text);
     for (const auto purpose : {echelon::families::Purpose::kImport, echelon::families::Purpose::kExport}) {
@@ -59,9 +59,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         check(echelon::families::describe_model(text, "config.json", purpose,
                                                 [&](const std::string&) { return head; }));
     }
-  } catch (const echelon::Error& e) {
-    const std::string text = e.what();
-    require(e.code() == echelon::Code::kCheckpoint && !text.empty() && text.find('\n') == std::string::npos);
-  }
+  });
   return 0;
 }

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/error.h"
+#include "fuzz/refused.h"
 #include "support/sentencepiece_model.h"
 #include "text/sentencepiece/sentencepiece_tokenizer.h"
 
@@ -92,10 +92,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const bool table = bytes.starts_with(kTable);
   if (table) bytes.remove_prefix(1);
-  try {
-    use(table ? model_with(bytes) : std::string(bytes), bytes.substr(0, 100));
-  } catch (const echelon::Error& e) {
-    if (e.code() != echelon::Code::kData) __builtin_trap();
-  }
+  used_or_refused(echelon::Code::kData,
+                  [&] { use(table ? model_with(bytes) : std::string(bytes), bytes.substr(0, 100)); });
   return 0;
 }

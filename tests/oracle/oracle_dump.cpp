@@ -18,18 +18,16 @@
 //               summed loss, with the weights of the checkpoint "checkpoint". -> logits.f32, loss.f32,
 //               ids.i64
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <fstream>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/philox.h"
 #include "base/str.h"
 #include "checkpoint/read/reader.h"
-#include "comm/mpi/mpi_world.h"
 #include "data/loader.h"
+#include "job.h"
 #include "optim/parameter_groups.h"
 #include "recipe/load.h"
 #include "shard/sharded_model.h"
@@ -244,32 +242,9 @@ void run_case(const Json& request, Communicator& comm) {
   }
 }
 
-int run(const char* requests) {
-  const auto job = bootstrap(inside_launched_step() ? Launch::kPmix : Launch::kSingle, 60.0);
-  try {
-    at::set_num_threads(1);  // ranks share the test machine's cores
-    const Json root = Json::parse(std::ifstream(requests));
-    {
-      const auto comm = make_mpi_communicator(*job, 60.0);
-      for (const Json& request : root.at("cases")) run_case(request, *comm);
-    }
-    finish_mpi();
-    job->finish();
-    return 0;
-  } catch (const std::exception& e) {
-    std::cerr << "rank " << job->info().rank << ": " << e.what() << '\n';
-    job->abort(1, e.what());
-    return 1;
-  }
-}
-
 }  // namespace
 }  // namespace echelon
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::cerr << "usage: oracle_dump REQUESTS.json\n";
-    return 2;
-  }
-  return echelon::run(argv[1]);
+  return echelon::run_cases(argc, argv, echelon::run_case);
 }

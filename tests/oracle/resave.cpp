@@ -5,17 +5,12 @@
 //               "next": "run folder", "step": 3}]}
 // Each case takes the newest checkpoint in "from", or else trains to "step"; saves that state in "to"; then
 // trains one step more, which leaves its loss (metrics.jsonl) and a checkpoint in "next".
-#include <ATen/Parallel.h>
-
-#include <fstream>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "base/str.h"
-#include "comm/mpi/mpi_world.h"
 #include "data/loader.h"
+#include "job.h"
 #include "recipe/load.h"
 #include "shard/sharded_model.h"
 #include "train/loop.h"
@@ -112,34 +107,9 @@ void run_case(const Json& request, Communicator& comm) {
   trainer.train(trainer.step() + 1, request.at("next").get<std::string>());
 }
 
-int run(const char* requests) {
-  const auto job = bootstrap(inside_launched_step() ? Launch::kPmix : Launch::kSingle, 60.0);
-  try {
-    at::set_num_threads(1);  // ranks share the test machine's cores
-    const Json root = Json::parse(std::ifstream(requests));
-    log::init(str("rank ", job->info().rank), false,
-              root.at("log").get<std::string>() + std::to_string(job->info().rank));
-    {
-      const auto comm = make_mpi_communicator(*job, 60.0);
-      for (const Json& request : root.at("cases")) run_case(request, *comm);
-    }
-    finish_mpi();
-    job->finish();
-    return 0;
-  } catch (const std::exception& e) {
-    std::cerr << "rank " << job->info().rank << ": " << e.what() << '\n';
-    job->abort(1, e.what());
-    return 1;
-  }
-}
-
 }  // namespace
 }  // namespace echelon
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::cerr << "usage: resave REQUESTS.json\n";
-    return 2;
-  }
-  return echelon::run(argv[1]);
+  return echelon::run_cases(argc, argv, echelon::run_case);
 }

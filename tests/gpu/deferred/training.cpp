@@ -8,6 +8,7 @@
 #include "gpu/deferred/deferred_device.h"
 #include "gpu/deferred/stream_communicator.h"
 #include "model/model.h"
+#include "support/small_models.h"
 #include "train/batch_tensors.h"
 
 namespace echelon::test::deferred {
@@ -15,7 +16,7 @@ namespace {
 
 constexpr int kSteps = 2;
 constexpr std::size_t kPasses = 2;
-constexpr std::int64_t kVocabulary = 61;
+constexpr std::int64_t kVocabulary = 61;  // of lively_options()
 
 std::vector<std::int64_t> ids(std::int64_t count, std::int64_t number) {
   std::vector<std::int64_t> values(static_cast<std::size_t>(count));
@@ -50,16 +51,9 @@ SampleBatch batch_of(const ModelOptions& model, std::int64_t number) {
 }  // namespace
 
 Subject small(const std::string& kind) {
-  Subject subject{.model = {.kind = choice_of<ModelKind>(kind).value(),
-                            .vocab_size = kVocabulary,
-                            .hidden_size = 24,
-                            .intermediate_size = 40,
-                            .layers = 4,
-                            .heads = 4,
-                            .kv_heads = 2,
-                            .max_positions = 32,
-                            .init_std = 0.2}};
+  Subject subject{.model = lively_options(4)};
   ModelOptions& model = subject.model;
+  model.kind = choice_of<ModelKind>(kind).value();
   if (kind != "llama") model.kv_heads = model.heads;
   if (kind == "gpt2" || kind == "t5") model.tie_embeddings = true;
   if (kind == "t5") model.layers = model.decoder_layers = 2;

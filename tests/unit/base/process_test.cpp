@@ -6,9 +6,10 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <fstream>
 #include <string>
+
+#include "support/variable.h"
 
 namespace echelon {
 namespace {
@@ -76,12 +77,10 @@ TEST(FindProgram, LooksInPathUnlessItIsAPath) {
   EXPECT_EQ(find_program("/bin/sh"), "/bin/sh");
   EXPECT_EQ(find_program("/proc/self/status"), "");  // not executable
   EXPECT_EQ(find_program("no-such-program"), "");
-  const std::string before = std::getenv("PATH");
-  ::setenv("PATH", "/no/such/folder:/bin", 1);
+  test::Variable path("PATH", "/no/such/folder:/bin");
   EXPECT_EQ(find_program("sh"), "/bin/sh");
-  ::setenv("PATH", "/no/such/folder", 1);
+  path.set("/no/such/folder");
   EXPECT_EQ(find_program("sh"), "");
-  ::setenv("PATH", before.c_str(), 1);
 }
 
 }  // namespace

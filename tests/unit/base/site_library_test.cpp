@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 
@@ -11,6 +10,7 @@
 #include "support/matches.h"
 #include "support/refusal.h"
 #include "support/temp_dir.h"
+#include "support/variable.h"
 
 namespace echelon {
 namespace {
@@ -24,19 +24,14 @@ SiteLibrary zlib() {
           .remedy = "install it"};
 }
 
-class ASiteLibrary : public ::testing::Test {
- protected:
-  ~ASiteLibrary() override { ::unsetenv("ECHELON_TEST_ZLIB"); }
-};
-
-TEST_F(ASiteLibrary, IsFoundByItsName) {
+TEST(ASiteLibrary, IsFoundByItsName) {
   const char* (*version)() = nullptr;
   load(zlib()).find(version, "zlibVersion");
   EXPECT_TRUE(std::string_view(version()).starts_with("1."));
 }
 
-TEST_F(ASiteLibrary, IsTheFileThatTheVariableNamesOrNone) {
-  ::setenv("ECHELON_TEST_ZLIB", "/no/such/libz.so", 1);
+TEST(ASiteLibrary, IsTheFileThatTheVariableNamesOrNone) {
+  test::Variable file("ECHELON_TEST_ZLIB", "/no/such/libz.so");
   const LoadedLibrary none = load(zlib());
   EXPECT_EQ(nullptr, none.handle);
   EXPECT_EQ(
@@ -44,14 +39,13 @@ TEST_F(ASiteLibrary, IsTheFileThatTheVariableNamesOrNone) {
       "install it, or set ECHELON_TEST_ZLIB to its file libz.so.1",
       none.why);
   EXPECT_THROW(static_cast<void>(none.symbol("zlibVersion")), Error);
-  ::setenv("ECHELON_TEST_ZLIB", "libc.so.6", 1);
+  file.set("libc.so.6");
   EXPECT_TRUE(load(zlib()).why.starts_with("zlib cannot be loaded: 'libc.so.6' is not zlib; "));
 }
 
-TEST_F(ASiteLibrary, IsFoundBesideMpirun) {
+TEST(ASiteLibrary, IsFoundBesideMpirun) {
   Dl_info zlib_file{};
   ASSERT_NE(0, dladdr(load(zlib()).symbol("zlibVersion"), &zlib_file));
-  const std::string before = std::getenv("PATH");
   SiteLibrary library = zlib();
   library.soname = "libechelon_test_zlib.so.1";
   for (const char* folder : {"lib", "lib64", "lib/openmpi"}) {
@@ -59,15 +53,14 @@ TEST_F(ASiteLibrary, IsFoundBesideMpirun) {
     std::filesystem::create_directories(prefix.path() / "bin");
     std::filesystem::create_directories(prefix.path() / folder);
     std::filesystem::copy_file("/bin/sh", prefix.path() / "bin/mpirun");
-    ::setenv("PATH", (prefix.path() / "bin").c_str(), 1);
+    const test::Variable path("PATH", prefix.path() / "bin");
     EXPECT_EQ(nullptr, load(library).handle) << folder;
     std::filesystem::create_symlink(zlib_file.dli_fname, prefix.path() / folder / library.soname);
     EXPECT_NE(nullptr, load(library).handle) << folder;
   }
-  ::setenv("PATH", before.c_str(), 1);
 }
 
-TEST_F(ASiteLibrary, ThatLacksAFunctionIsNamed) {
+TEST(ASiteLibrary, ThatLacksAFunctionIsNamed) {
   const std::string said =
       test::refusal(Code::kEnvironment, [] { (void)load(zlib()).symbol("no_such_function"); });
   EXPECT_MENTIONS(said, "no_such_function");

@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <limits>
 #include <thread>
 
 #include "base/log.h"
 #include "base/terminal/progress_bar.h"
+#include "support/variable.h"
 
 namespace echelon {
 namespace {
@@ -25,34 +25,29 @@ TEST(StatusLine, NeedsATerminalThatKnowsHow) {
   ASSERT_EQ(::unlockpt(main), 0);
   const int terminal = ::open(::ptsname(main), O_RDWR | O_NOCTTY);
   ASSERT_GE(terminal, 0);
-  const char* before = std::getenv("TERM");
-  const std::string kept = before == nullptr ? "" : before;
-  ::setenv("TERM", "xterm-256color", 1);
+  test::Variable term("TERM", "xterm-256color");
   EXPECT_TRUE(status_line::is_possible(terminal));
   const int file = ::open("/dev/null", O_WRONLY);
   EXPECT_FALSE(status_line::is_possible(file));
   for (const char* kind : {"dumb", ""}) {
-    ::setenv("TERM", kind, 1);
+    term.set(kind);
     EXPECT_FALSE(status_line::is_possible(terminal)) << kind;
   }
-  ::unsetenv("TERM");
+  term.set(std::nullopt);
   EXPECT_FALSE(status_line::is_possible(terminal));
-  if (before != nullptr) ::setenv("TERM", kept.c_str(), 1);
   for (const int fd : {file, terminal, main}) ::close(fd);
 }
 
 /// What a bar leaves on a standard error that is no terminal.
 std::string bar_with(const char* progress, const char* rank) {
-  ::setenv("ECHELON_PROGRESS", progress, 1);
-  ::setenv("PMIX_RANK", rank, 1);
+  const test::Variable of_launcher("ECHELON_PROGRESS", progress);
+  const test::Variable of_rank("PMIX_RANK", rank);
   CaptureStderr();
   {
     ProgressBar bar("scoring", "questions");
     std::this_thread::sleep_for(std::chrono::milliseconds(101));  // it is redrawn ten times a second
     bar.show(0, 200);
   }
-  ::unsetenv("ECHELON_PROGRESS");
-  ::unsetenv("PMIX_RANK");
   return GetCapturedStderr();
 }
 

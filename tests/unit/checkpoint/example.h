@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "checkpoint/folder/retention.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/format/names.h"
@@ -17,6 +16,7 @@
 #include "checkpoint/write/commit.h"
 #include "checkpoint/write/shard_write.h"
 #include "support/matches.h"
+#include "support/refusal.h"
 
 /// A small checkpoint with known content, written by as many pretended ranks as a test wants.
 namespace echelon::checkpoint::test {
@@ -136,13 +136,9 @@ inline std::vector<std::byte> read_all(const Reader& reader, const TensorInfo& t
 
 /// The one-line text of the Error that `body` throws; "" when it throws none.
 template <class Body>
-std::string error_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+std::string error_of(const Body& body) {
+  const std::optional<Error> error = thrown_by(body);
+  return error ? error->what() : "";
 }
 
 /// As if this process had saved all the checkpoints in a folder.

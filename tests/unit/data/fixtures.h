@@ -1,5 +1,6 @@
 #pragma once
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -11,10 +12,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/tokens/token_file.h"
 #include "data/tokens/token_file_writer.h"
 #include "support/matches.h"
 #include "support/refusal.h"
 #include "support/temp_dir.h"
+#include "text/tokenizer.h"
 
 namespace echelon::testing {
 
@@ -36,6 +39,29 @@ inline void write_bytes(const std::filesystem::path& path, std::string_view byte
   ASSERT_TRUE(out.good());
 }
 
+inline std::string gzip(const std::string& text) {
+  z_stream stream{};
+  deflateInit2(&stream, 6, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY);
+  std::string out(deflateBound(&stream, text.size()) + 64, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+/// A file in the format of MNIST.
+inline std::string idx_bytes(const std::vector<std::int64_t>& dimensions, const std::string& values) {
+  std::string bytes{'\0', '\0', '\x08', static_cast<char>(dimensions.size())};
+  for (const std::int64_t size : dimensions) {
+    for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(size >> shift & 255);
+  }
+  return bytes + values;
+}
+
 /// The text of the Error(`code`) that `body` throws; "" (and a failed test) otherwise.
 inline std::string message_of(const std::function<void()>& body, Code code = Code::kData) {
   const std::string text = test::refusal(code, body);
@@ -55,6 +81,29 @@ inline TokenFileHeader write_counting_file(const std::filesystem::path& path, co
     writer.add_document(ids);
   }
   return writer.finish();
+}
+
+/// The texts of a token file, with BOS and EOS demanded as it says and removed, by the tokenizer beside it.
+inline std::vector<std::string> documents_of(const std::filesystem::path& path,
+                                             std::string_view tokenizer_name = "tokenizer.model") {
+  const auto tokenizer = Tokenizer::load(path.parent_path() / tokenizer_name);
+  const TokenFile file(path);
+  file.verify();
+  EXPECT_EQ(file.header().tokenizer_digest, tokenizer->digest());
+  const bool with_bos = (file.header().flags & kDocumentsStartWithBos) != 0;
+  std::vector<std::string> texts;
+  for (std::uint64_t i = 0; i < file.document_count(); ++i) {
+    const auto range = file.document(i);
+    std::vector<std::int64_t> wide(range.end - range.begin);
+    file.read(range.begin, wide);
+    const std::vector<std::int32_t> ids(wide.begin(), wide.end());
+    if (with_bos) {
+      EXPECT_EQ(ids.front(), tokenizer->bos_id());
+    }
+    EXPECT_EQ(ids.back(), tokenizer->eos_id());
+    texts.push_back(tokenizer->decode(ids));
+  }
+  return texts;
 }
 
 }  // namespace echelon::testing

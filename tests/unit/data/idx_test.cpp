@@ -1,5 +1,3 @@
-#include <zlib.h>
-
 #include "base/str.h"
 #include "data/images/idx_file.h"
 #include "data/images/idx_images.h"
@@ -13,29 +11,15 @@ using data::IdxImages;
 using data::read_idx;
 using namespace testing;  // NOLINT
 
-std::string word(std::uint32_t value) {
-  std::string bytes;
-  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift & 255U);
-  return bytes;
-}
-
 /// `count` images of 3 x 3 pixels that count 0, 1, 2 ...
 std::string images_bytes(std::uint32_t count) {
-  std::string bytes = word(0x803) + word(count) + word(3) + word(3);
-  for (std::uint32_t i = 0; i < count * 9; ++i) bytes += static_cast<char>(i);
-  return bytes;
+  std::string pixels;
+  for (std::uint32_t i = 0; i < count * 9; ++i) pixels += static_cast<char>(i);
+  return idx_bytes({count, 3, 3}, pixels);
 }
 
 std::string labels_bytes(const std::string& labels) {
-  return word(0x801) + word(static_cast<std::uint32_t>(labels.size())) + labels;
-}
-
-void write_gzip(const std::filesystem::path& path, const std::string& bytes) {
-  gzFile file = ::gzopen(path.c_str(), "wb9");
-  ASSERT_NE(file, nullptr);
-  EXPECT_EQ(::gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size())),
-            static_cast<int>(bytes.size()));
-  EXPECT_EQ(::gzclose(file), Z_OK);
+  return idx_bytes({static_cast<std::int64_t>(labels.size())}, labels);
 }
 
 /// Four images and their labels under MNIST's names.
@@ -71,15 +55,15 @@ TEST_F(IdxFolder, IsTheSameCompressed) {
   const auto plain = IdxImages(images_, "", {1, 3, 3}).fingerprint();
   std::filesystem::remove(images_);
   std::filesystem::remove(labels_);
-  write_gzip(dir_ / "train-images-idx3-ubyte.gz", images_bytes(4));
-  write_gzip(dir_ / "train-labels-idx1-ubyte.gz", labels_bytes({0, 2, 1, 0}));
+  write_bytes(dir_ / "train-images-idx3-ubyte.gz", gzip(images_bytes(4)));
+  write_bytes(dir_ / "train-labels-idx1-ubyte.gz", gzip(labels_bytes({0, 2, 1, 0})));
   const IdxImages images(dir_ / "train-images-idx3-ubyte.gz", "", {1, 3, 3});
   EXPECT_EQ(images.size(), 4);
   EXPECT_EQ(images.fingerprint(), plain);
 }
 
 TEST_F(IdxFolder, IsReadByItsContentWhateverItsName) {
-  write_gzip(images_, images_bytes(4));
+  write_bytes(images_, gzip(images_bytes(4)));
   EXPECT_EQ(IdxImages(images_, "", {1, 3, 3}).size(), 4);
   const auto plain = dir_ / "plain-images.gz";
   write_bytes(plain, images_bytes(4));
@@ -88,7 +72,7 @@ TEST_F(IdxFolder, IsReadByItsContentWhateverItsName) {
 
 TEST_F(IdxFolder, MixesPlainAndCompressed) {
   std::filesystem::remove(labels_);
-  write_gzip(dir_ / "train-labels-idx1-ubyte.gz", labels_bytes({0, 2, 1, 0}));
+  write_bytes(dir_ / "train-labels-idx1-ubyte.gz", gzip(labels_bytes({0, 2, 1, 0})));
   EXPECT_EQ(IdxImages(images_, "", {1, 3, 3}).size(), 4);
 }
 
@@ -132,7 +116,7 @@ TEST_F(IdxFolder, RefusesForeignFiles) {
   write_bytes(images_, "\x89PNG and so on");
   EXPECT_EQ(refusal(),
             of_images("is not an idx file: it starts with the bytes 89 50 4e 47, expected 00 00 08 03"));
-  write_bytes(images_, word(0xD03) + word(1));
+  write_bytes(images_, std::string("\0\0\x0D\x03\0\0\0\x01", 8));
   EXPECT_EQ(refusal(), of_images("holds numbers that are not unsigned bytes: it starts with 00 00 0d 03, "
                                  "expected 00 00 08 03"));
   std::filesystem::remove(images_);
@@ -153,7 +137,7 @@ TEST_F(IdxFolder, RefusesEveryCutAndEveryExtension) {
 
 TEST_F(IdxFolder, RefusesEveryCutOfCompressedData) {
   const auto zipped = dir_ / "a-images.gz";
-  write_gzip(zipped, images_bytes(4));
+  write_bytes(zipped, gzip(images_bytes(4)));
   const std::string whole = read_bytes(zipped);
   for (std::size_t size = 2; size < whole.size(); ++size) {
     write_bytes(zipped, whole.substr(0, size));
@@ -170,14 +154,14 @@ TEST_F(IdxFolder, RefusesEveryCutOfCompressedData) {
 }
 
 TEST_F(IdxFolder, TakesNoMemoryForSizesThatCannotBe) {
-  write_bytes(images_, word(0x803) + word(4'000'000'000U) + word(1) + word(1) + "abc");
+  write_bytes(images_, idx_bytes({4'000'000'000, 1, 1}, "abc"));
   EXPECT_EQ(refusal(), of_images("is cut short: its header states 4000000000 more bytes"));
-  write_bytes(images_, word(0x803) + word(4'000'000'000U) + word(4'000'000'000U) + word(4'000'000'000U));
+  write_bytes(images_, idx_bytes({4'000'000'000, 4'000'000'000, 4'000'000'000}, ""));
   EXPECT_EQ(refusal(), of_images("claims more than 16.0 GiB, which is not accepted"));
-  write_bytes(images_, word(0x803) + word(0) + word(3) + word(3));
+  write_bytes(images_, idx_bytes({0, 3, 3}, ""));
   EXPECT_EQ(refusal(), of_images("has a dimension of size 0: it holds nothing"));
   const auto zipped = dir_ / "a-images.gz";
-  write_gzip(zipped, word(0x803) + word(4'000'000'000U) + word(1) + word(1));
+  write_bytes(zipped, gzip(idx_bytes({4'000'000'000, 1, 1}, "")));
   EXPECT_MENTIONS(message_of([&] { (void)read_idx(zipped, 3); }), "cut short");
 }
 

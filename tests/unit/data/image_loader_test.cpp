@@ -4,7 +4,6 @@
 #include <set>
 
 #include "base/str.h"
-#include "data/images/idx_file.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon {
@@ -16,29 +15,18 @@ using namespace testing;  // NOLINT
 constexpr ImageShape kShape{1, 2, 40};
 constexpr std::int64_t kImages = 40;
 
-/// In the format of MNIST.
-void write_idx(const std::filesystem::path& path, const data::IdxFile& content) {
-  std::string bytes{'\0', '\0', '\x08', static_cast<char>(content.dimensions.size())};
-  for (const std::int64_t size : content.dimensions) {
-    for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(size >> shift & 255);
-  }
-  bytes.append(content.values.begin(), content.values.end());
-  write_bytes(path, bytes);
-}
-
 /// 40 images of 2 x 2; image i has label i and pixels i, i + 50, i + 100, i + 150.
 class NumberedImages : public ::testing::Test {
  protected:
   void SetUp() override {
-    data::IdxFile images{{kImages, 2, 2}, {}};
-    data::IdxFile labels{{kImages}, {}};
+    std::string pixels;
+    std::string labels;
     for (int i = 0; i < kImages; ++i) {
-      for (const int offset : {0, 50, 100, 150})
-        images.values.push_back(static_cast<std::uint8_t>(i + offset));
-      labels.values.push_back(static_cast<std::uint8_t>(i));
+      for (const int offset : {0, 50, 100, 150}) pixels += static_cast<char>(i + offset);
+      labels += static_cast<char>(i);
     }
-    write_idx(dir_ / "images", images);
-    write_idx(dir_ / "labels", labels);
+    write_bytes(dir_ / "images", idx_bytes({kImages, 2, 2}, pixels));
+    write_bytes(dir_ / "labels", idx_bytes({kImages}, labels));
     options_.kind = DataKind::kIdx;
     options_.path = (dir_ / "images").string();
     options_.validation.path = options_.path;
@@ -113,9 +101,9 @@ TEST_F(NumberedImages, AreToldApartByTheirFingerprint) {
   options_.shuffle = false;
   all.insert(loader(3)->fingerprint());
   EXPECT_EQ(loader(4)->fingerprint(), loader(3)->fingerprint());  // without shuffling the seed has no part
-  data::IdxFile images = data::read_idx(options_.path, 3);
-  images.values[17] ^= 1;
-  write_idx(options_.path, images);
+  std::string images = read_bytes(options_.path);
+  images.back() ^= 1;
+  write_bytes(options_.path, images);
   all.insert(loader(3)->fingerprint());
   EXPECT_EQ(all.size(), 5U);
 }

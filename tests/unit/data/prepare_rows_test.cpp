@@ -1,5 +1,4 @@
 #include <unistd.h>
-#include <zlib.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -13,27 +12,12 @@
 #include "data/tokens/token_file.h"
 #include "support/matches.h"
 #include "support/places.h"
-#include "text/tokenizer.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon::data {
 namespace {
 
 using namespace testing;  // NOLINT
-
-std::string gzip(const std::string& text) {
-  z_stream stream{};
-  deflateInit2(&stream, 6, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY);
-  std::string out(deflateBound(&stream, text.size()) + 64, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
 
 std::string zstd(const std::string& text) {
   std::string out(ZSTD_compressBound(text.size()), '\0');
@@ -73,20 +57,8 @@ class PrepareRows : public ::testing::Test {
     options_.target = target;
   }
 
-  std::vector<std::string> documents() const { return documents(dir_ / "out"); }
-  static std::vector<std::string> documents(const std::filesystem::path& folder) {
-    const auto tokenizer = Tokenizer::load(folder / "tokenizer.model");
-    const TokenFile file(folder / "train.tok");
-    file.verify();
-    std::vector<std::string> texts;
-    for (std::uint64_t i = 0; i < file.document_count(); ++i) {
-      const auto range = file.document(i);
-      std::vector<std::int64_t> ids(range.end - range.begin);
-      file.read(range.begin, ids);
-      EXPECT_EQ(ids.back(), tokenizer->eos_id());
-      texts.push_back(tokenizer->decode(std::vector<std::int32_t>(ids.begin(), ids.end())));
-    }
-    return texts;
+  std::vector<std::string> documents() const {
+    return documents_of(std::filesystem::path(options_.output) / "train.tok");
   }
 
   TempDir dir_;
@@ -129,7 +101,7 @@ TEST_F(PrepareRows, ReadsEachSuffixAsWhatItSays) {
     EXPECT_EQ(run().format, format) << name;
     EXPECT_EQ(remark_, str("reading 1 file as ", said, " (by suffix; --format overrides it)")) << name;
     const bool rows_of_text = format == TextFormat::kJsonl || format == TextFormat::kCsv;
-    EXPECT_EQ(documents(options_.output), rows_of_text ? (Texts{"one", "two"}) : Texts{"one"}) << name;
+    EXPECT_EQ(documents(), rows_of_text ? (Texts{"one", "two"}) : Texts{"one"}) << name;
     EXPECT_TRUE(run().up_to_date) << name;
   }
 }

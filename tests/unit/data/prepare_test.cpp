@@ -58,24 +58,10 @@ class Prepare : public ::testing::Test {
   std::string in(std::string_view name) const { return (dir_ / str("in/", name)).string(); }
   std::filesystem::path out(std::string_view name) const { return dir_ / str("out/", name); }
 
-  /// The texts of a token file, with BOS and EOS demanded and removed.
-  std::vector<std::string> documents(std::string_view name) const {
-    const auto tokenizer = Tokenizer::load(out("tokenizer.model"));
-    const TokenFile file(out(name));
-    file.verify();
-    EXPECT_EQ(file.header().flags, kDocumentsStartWithBos | kDocumentsEndWithEos);
-    EXPECT_EQ(file.header().tokenizer_digest, tokenizer->digest());
-    std::vector<std::string> texts;
-    for (std::uint64_t i = 0; i < file.document_count(); ++i) {
-      const auto range = file.document(i);
-      std::vector<std::int64_t> wide(range.end - range.begin);
-      file.read(range.begin, wide);
-      const std::vector<std::int32_t> ids(wide.begin(), wide.end());
-      EXPECT_EQ(ids.front(), tokenizer->bos_id());
-      EXPECT_EQ(ids.back(), tokenizer->eos_id());
-      texts.push_back(tokenizer->decode(ids));
-    }
-    return texts;
+  std::vector<std::string> documents(std::string_view name,
+                                     std::string_view tokenizer = "tokenizer.model") const {
+    EXPECT_EQ(TokenFile(out(name)).header().flags, kDocumentsStartWithBos | kDocumentsEndWithEos);
+    return documents_of(out(name), tokenizer);
   }
 
   TempDir dir_;
@@ -314,14 +300,7 @@ TEST_F(Prepare, TakesATokenizerJson) {
   EXPECT_EQ(read_bytes(out("tokenizer.json")), testing::byte_level_json());
   EXPECT_FALSE(std::filesystem::exists(out("tokenizer.model")));
   EXPECT_TRUE(run().up_to_date);
-  const TokenFile file(out("train.tok"));
-  const auto tokenizer = Tokenizer::load(out("tokenizer.json"));
-  EXPECT_EQ(file.header().tokenizer_digest, tokenizer->digest());
-  std::vector<std::int64_t> ids(file.document(0).end);
-  file.read(0, ids);
-  EXPECT_EQ(ids.front(), tokenizer->bos_id());
-  EXPECT_EQ(ids.back(), tokenizer->eos_id());
-  const std::string text = tokenizer->decode(std::vector<std::int32_t>(ids.begin(), ids.end()));
+  const std::string text = documents("train.tok", "tokenizer.json").at(0);
   EXPECT_EQ(text.rfind("file ", 0), 0U) << text;
   // The other kind in the same folder takes its place.
   options_.tokenizer.clear();

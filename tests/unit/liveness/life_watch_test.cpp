@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "support/matches.h"
 #include "support/temp_dir.h"
+#include "support/variable.h"
 
 #ifdef __SANITIZE_THREAD__
 /// MPI's network library has a thread that a forked process has not, and that ThreadSanitizer misses there.
@@ -133,14 +134,11 @@ TEST(LifeWatch, TellsTheOthersOfAProcessThatDies) {
 // The batch script reads it, and starts the ranks again.
 TEST(LifeWatch, RecordsWhoDiedInWhichStepOfWhichStart) {
   const test::TempDir logs;
-  ::setenv("SLURM_JOB_ID", "17", 1);
-  ::setenv("SLURM_RESTART_COUNT", "2", 1);
-  ::setenv("ECHELON_RESTART_IN_PLACE", "3", 1);
-  ::setenv("ECHELON_NOTE_TOKEN", "5eed", 1);
+  const test::Variable job("SLURM_JOB_ID", "17");
+  const test::Variable requeues("SLURM_RESTART_COUNT", "2");
+  const test::Variable restarts("ECHELON_RESTART_IN_PLACE", "3");
+  const test::Variable token("ECHELON_NOTE_TOKEN", "5eed");
   EXPECT_EQ(run(Ending::kOneDies, logs.path()), (std::vector<int>{7, 7, 9}));
-  for (const char* name :
-       {"SLURM_JOB_ID", "SLURM_RESTART_COUNT", "ECHELON_RESTART_IN_PLACE", "ECHELON_NOTE_TOKEN"})
-    ::unsetenv(name);
   const std::string text = fs::read_file(logs.path() / "peer-failure.txt", 1 << 20, Code::kUsage);
   EXPECT_TRUE(test::matches(text,
                             "[0-9]+\\.[0-9]{3} 17 2\\.3 rank 2 \\(here\\) has died: [^\n]*\n"

@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
 
 #include "base/str.h"
 #include "support/temp_dir.h"
+#include "support/variable.h"
 
 namespace echelon {
 namespace {
@@ -52,17 +52,13 @@ TEST(NotedPeerFailure, IsWhole) {
 
 TEST(NotedPeerFailure, IsReadAsARankWroteIt) {
   const test::TempDir logs;
-  for (const auto& [name, value] : {std::pair("SLURM_JOB_ID", "17"),
-                                    {"ECHELON_RESTART_IN_PLACE", "2"},
-                                    {"ECHELON_NOTE_TOKEN", "0123abcd"},
-                                    {"SLURM_RESTART_COUNT", "3"}})
-    ::setenv(name, value, 1);
+  const test::Variable job("SLURM_JOB_ID", "17");
+  const test::Variable restarts("ECHELON_RESTART_IN_PLACE", "2");
+  const test::Variable token("ECHELON_NOTE_TOKEN", "0123abcd");
+  const test::Variable requeues("SLURM_RESTART_COUNT", "3");
   const LostPeer failure{
       .sentence = "node n1 is gone", .failed_s = 999.5, .step = 7, .rank = 3, .host = "n1"};
   note_peer_failure(logs.path(), failure);
-  for (const char* name :
-       {"SLURM_JOB_ID", "ECHELON_RESTART_IN_PLACE", "ECHELON_NOTE_TOKEN", "SLURM_RESTART_COUNT"})
-    ::unsetenv(name);
   EXPECT_EQ(noted_peer_failure(logs.path(), "17 3.2", "0123abcd"), failure);
 }
 

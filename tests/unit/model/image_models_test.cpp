@@ -13,6 +13,8 @@
 namespace echelon {
 namespace {
 
+using test::built;
+
 ModelOptions mnist() {
   return {.kind = ModelKind::kCnn, .image_size = 28, .channels = 1, .classes = 10};
 }
@@ -28,12 +30,6 @@ ModelOptions small(const std::string& kind) {
           .patch_size = 4,
           .channels = 3,
           .classes = 5};
-}
-
-std::unique_ptr<Model> built(const ModelOptions& options) {
-  auto model = build_model(options, at::kFloat, at::kCPU);
-  materialize(*model, 3, at::kFloat, at::kCPU);
-  return model;
 }
 
 Batch random_batch(const ModelOptions& options, std::int64_t samples) {

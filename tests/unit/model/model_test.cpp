@@ -7,27 +7,16 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "support/small_models.h"
 #include "unit/model/tensors.h"
 
 namespace echelon {
 namespace {
 
-ModelOptions small(bool tied) {
-  return {.vocab_size = 61,
-          .hidden_size = 24,
-          .intermediate_size = 40,
-          .layers = 3,
-          .heads = 4,
-          .kv_heads = 2,
-          .max_positions = 32,
-          .tie_embeddings = tied,
-          .init_std = 0.2};
-}
+using test::built;
 
-std::unique_ptr<Model> built(const ModelOptions& options) {
-  auto model = build_model(options, at::kFloat, at::kCPU);
-  materialize(*model, 3, at::kFloat, at::kCPU);
-  return model;
+ModelOptions small(bool tied) {
+  return test::lively_options(3, tied);
 }
 
 /// Rows of equal length.

@@ -15,6 +15,8 @@
 namespace echelon {
 namespace {
 
+using test::built;
+
 ModelOptions small(bool gated) {
   return {.kind = ModelKind::kT5,
           .vocab_size = 61,
@@ -27,12 +29,6 @@ ModelOptions small(bool gated) {
           .decoder_layers = 3,
           .head_size = 5,
           .feed_forward = gated ? FeedForward::kGatedGelu : FeedForward::kRelu};
-}
-
-std::unique_ptr<Model> built(const ModelOptions& options) {
-  auto model = build_model(options, at::kFloat, at::kCPU);
-  materialize(*model, 3, at::kFloat, at::kCPU);
-  return model;
 }
 
 Batch pairs(const std::vector<std::int64_t>& sources, const std::vector<std::int64_t>& targets) {

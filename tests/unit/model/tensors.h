@@ -1,7 +1,7 @@
 #pragma once
 #include <ATen/ATen.h>
 
-#include "model/parameter.h"
+#include "model/model.h"
 
 /// Shared by the tests of operations and models.
 namespace echelon::test {
@@ -26,5 +26,12 @@ class MemorySink final : public GradientSink {
   }
   int opened = 0;
 };
+
+/// A model with initial weights.
+inline std::unique_ptr<Model> built(const ModelOptions& options) {
+  auto model = build_model(options, at::kFloat, at::kCPU);
+  materialize(*model, 3, at::kFloat, at::kCPU);
+  return model;
+}
 
 }  // namespace echelon::test

@@ -4,20 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "support/matches.h"
+#include "support/small_models.h"
 
 namespace echelon {
 namespace {
 
 std::unique_ptr<Model> llama(bool tied = false) {
-  const ModelOptions options{.vocab_size = 13,
-                             .hidden_size = 8,
-                             .intermediate_size = 12,
-                             .layers = 2,
-                             .heads = 2,
-                             .kv_heads = 1,
-                             .max_positions = 8,
-                             .tie_embeddings = tied};
-  return build_model(options, at::kFloat, at::kMeta);
+  return build_model(test::small_options(tied), at::kFloat, at::kMeta);
 }
 
 std::vector<std::string> keys_of(const std::vector<PatternFault>& faults) {

@@ -8,34 +8,12 @@
 #include <string>
 
 #include "support/temp_dir.h"
+#include "support/variable.h"
 
 namespace echelon {
 namespace {
 
-/// A variable of the environment as long as this object lives.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) {
-    const char* before = std::getenv(name);
-    if (before != nullptr) before_ = before;
-    was_set_ = before != nullptr;
-    setenv(name, value.c_str(), 1);
-  }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-  ~Variable() {
-    if (was_set_) {
-      setenv(name_, before_.c_str(), 1);
-    } else {
-      unsetenv(name_);
-    }
-  }
-
- private:
-  const char* name_;
-  std::string before_;
-  bool was_set_ = false;
-};
+using test::Variable;
 
 /// A folder in front of PATH that holds a program called squeue.
 class Squeue {

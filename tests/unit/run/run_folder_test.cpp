@@ -13,6 +13,7 @@
 #include "support/matches.h"
 #include "support/refusal.h"
 #include "support/temp_dir.h"
+#include "support/variable.h"
 
 namespace echelon {
 namespace {
@@ -69,31 +70,29 @@ TEST(RunFolder, LockOfAKilledProcessIsGone) {
 
 TEST(RunFolder, AfterALossGoesOnWithoutALockOfTheSameJobOnly) {
   const test::TempDir dir;
-  ::setenv("SLURM_JOB_ID", "17", 1);
+  test::Variable job("SLURM_JOB_ID", "17");
   const RunFolder lost(dir.path(), true);  // as a file server keeps the lock of a node that died
   const RunFolderRules rules{.patience = {}, .after_loss = true};
   EXPECT_NO_THROW(RunFolder(dir.path(), true, rules));
   EXPECT_NE(refusal_of(dir.path()), "accepted") << "an ordinary start";
-  ::setenv("SLURM_JOB_ID", "18", 1);
+  job.set("18");
   EXPECT_THROW(RunFolder(dir.path(), true, rules), Error) << "another job";
-  ::unsetenv("SLURM_JOB_ID");
+  job.set(std::nullopt);
   EXPECT_THROW(RunFolder(dir.path(), true, rules), Error) << "no job";
 }
 
 TEST(RunFolder, ARequeuedJobGoesOnWithoutTheLockOfItsEarlierStart) {
   const test::TempDir dir;
-  ::setenv("SLURM_JOB_ID", "17", 1);
+  test::Variable job("SLURM_JOB_ID", "17");
   const RunFolder lost(dir.path(), true);
-  ::setenv("SLURM_JOB_ID", "1", 1);
-  ::setenv("SLURM_RESTART_COUNT", "1", 1);
+  job.set("1");
+  test::Variable requeues("SLURM_RESTART_COUNT", "1");
   EXPECT_MENTIONS(refusal_of(dir.path()), "(Slurm job 17); wait for it");
-  ::setenv("SLURM_JOB_ID", "17", 1);
+  job.set("17");
   EXPECT_EQ(refusal_of(dir.path()), "accepted");
   EXPECT_MENTIONS(refusal_of(dir.path()), "(Slurm job 17, requeue 1); wait for it") << "a second run of it";
-  ::setenv("SLURM_RESTART_COUNT", "2", 1);
+  requeues.set("2");
   EXPECT_EQ(refusal_of(dir.path()), "accepted");
-  ::unsetenv("SLURM_RESTART_COUNT");
-  ::unsetenv("SLURM_JOB_ID");
 }
 
 TEST(RunFolder, WaitsForAnOwnerThatIsGoing) {

@@ -2,17 +2,17 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "base/process/process.h"
 #include "support/matches.h"
+#include "support/variable.h"
 
 namespace echelon {
 namespace {
 
 TEST(StartTimes, AreThoseOfThePhasesInTheirOrder) {
-  ::unsetenv("ECHELON_STARTED_AT");
+  const test::Variable none("ECHELON_STARTED_AT", std::nullopt);
   StartTimes times;
   times.done("data");
   EXPECT_TRUE(
@@ -21,11 +21,10 @@ TEST(StartTimes, AreThoseOfThePhasesInTheirOrder) {
 }
 
 TEST(StartTimes, BeginWithTheBatchScriptsStart) {
-  ::setenv("ECHELON_STARTED_AT", std::to_string(process_began_s() - 7).c_str(), 1);
+  test::Variable started("ECHELON_STARTED_AT", std::to_string(process_began_s() - 7));
   const std::string told = StartTimes().describe();
-  ::setenv("ECHELON_STARTED_AT", std::to_string(process_began_s() + 7).c_str(), 1);
+  started.set(std::to_string(process_began_s() + 7));
   const std::string later = StartTimes().describe();
-  ::unsetenv("ECHELON_STARTED_AT");
   EXPECT_EQ(told.substr(0, told.find(',')), "start: launch 7 s");
   EXPECT_FALSE(test::mentions(later, "launch")) << "a clock that goes wrong: " << later;
 }

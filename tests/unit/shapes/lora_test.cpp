@@ -3,18 +3,15 @@
 #include <gtest/gtest.h>
 
 #include "support/matches.h"
+#include "support/small_models.h"
 
 namespace echelon {
 namespace {
 
 ModelOptions small(ModelKind kind = ModelKind::kLlama) {
-  return {.kind = kind,
-          .vocab_size = 13,
-          .hidden_size = 8,
-          .intermediate_size = 12,
-          .layers = 2,
-          .heads = 2,
-          .kv_heads = 1};
+  ModelOptions options = test::small_options();
+  options.kind = kind;
+  return options;
 }
 
 std::vector<std::string> modules(const std::vector<std::string>& patterns) {

@@ -10,24 +10,19 @@
 #include "base/str.h"
 #include "comm/local_communicator.h"
 #include "shard/sharded_model.h"
+#include "support/small_models.h"
 
 namespace echelon {
 namespace {
 
 ModelOptions small(ModelKind kind) {
-  return {.kind = kind,
-          .vocab_size = 61,
-          .hidden_size = 24,
-          .intermediate_size = 40,
-          .layers = 1,
-          .heads = 4,
-          .kv_heads = 2,
-          .max_positions = 32,
-          .init_std = 0.2,
-          .dropout = kind == ModelKind::kLlama ? 0.0 : 0.1,
-          .image_size = 12,
-          .patch_size = 4,
-          .classes = 5};
+  ModelOptions options = test::lively_options(1);
+  options.kind = kind;
+  options.dropout = kind == ModelKind::kLlama ? 0.0 : 0.1;
+  options.image_size = 12;
+  options.patch_size = 4;
+  options.classes = 5;
+  return options;
 }
 
 Batch batch_for(ModelKind kind) {

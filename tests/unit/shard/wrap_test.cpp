@@ -7,27 +7,16 @@
 #include "base/str.h"
 #include "support/matches.h"
 #include "support/refusal.h"
+#include "support/small_models.h"
 
 namespace echelon {
 namespace {
 
-/// hidden 8, inner 12: norms 8, attention 8*8*2 + 2*4*8 = 192, mlp 3*8*12 = 288, a block 496; embedding and
-/// head 104 each.
-ModelOptions small(bool tied) {
-  return {.vocab_size = 13,
-          .hidden_size = 8,
-          .intermediate_size = 12,
-          .layers = 2,
-          .heads = 2,
-          .kv_heads = 1,
-          .max_positions = 8,
-          .tie_embeddings = tied};
-}
-
-/// "name:parameters" of every unit that has some.
+/// "name:parameters" of every unit that has some. Hidden 8, inner 12: norms 8, attention 8*8*2 + 2*4*8 = 192,
+/// mlp 3*8*12 = 288, a block 496; embedding and head 104 each.
 std::string units(const ShardOptions& options, bool tied = false, const PrecisionOptions& precision = {},
                   const LoraOptions& lora = {}) {
-  const auto model = build_model(small(tied), at::kFloat, at::kCPU, lora);
+  const auto model = build_model(test::small_options(tied), at::kFloat, at::kCPU, lora);
   std::vector<std::string> found;
   std::int64_t total = 0;
   for (const UnitPlan& unit : plan_units(*model, options, precision)) {
@@ -65,7 +54,7 @@ TEST(Wrap, WhatIsTrainedInAPartlyFrozenRootIsAUnitOfItsOwn) {
 }
 
 TEST(Wrap, MatricesOfFp8ProductsAreUnitsWithoutTheRest) {
-  const auto model = build_model(small(false), {at::kBFloat16, at::kBFloat16, true}, at::kCPU);
+  const auto model = build_model(test::small_options(), {at::kBFloat16, at::kBFloat16, true}, at::kCPU);
   const auto fp8_units = [&](const char* name) {
     std::vector<std::string> found;
     for (const UnitPlan& unit : plan_units(*model, policy(name), {.param = FloatType::kBf16})) {
@@ -80,7 +69,7 @@ TEST(Wrap, MatricesOfFp8ProductsAreUnitsWithoutTheRest) {
 
 TEST(Wrap, UnitsThatAreFrozenKeepTheirWeightsInATypeOfTheirOwn) {
   const auto model =
-      build_model(small(true), at::kFloat, at::kCPU, {.rank = 1, .also_train = {"model.norm"}});
+      build_model(test::small_options(true), at::kFloat, at::kCPU, {.rank = 1, .also_train = {"model.norm"}});
   for (const UnitPlan& unit : plan_units(*model, policy("transformer"), {.frozen = FloatType::kBf16})) {
     const bool trained = unit.name == "root.trained" || unit.name == "lm_head";
     EXPECT_EQ(unit.master, trained ? at::kFloat : at::kBFloat16) << unit.name;
@@ -141,7 +130,7 @@ TEST(Wrap, APatternThatMatchesNothingIsRefusedByName) {
 TEST(Wrap, ReshardingIsDecidedByTheLastPatternThatMatches) {
   ShardOptions options = policy("transformer");
   options.reshard_overrides = {{"model.layers.*", false}, {"model.layers.1", true}};
-  const auto model = build_model(small(false), at::kFloat, at::kCPU);
+  const auto model = build_model(test::small_options(), at::kFloat, at::kCPU);
   for (const UnitPlan& unit : plan_units(*model, options, {})) {
     const bool kept = unit.name == "model.layers.0" || unit.name == "root";
     EXPECT_EQ(unit.weights, kept ? Strategy::Weights::kPass : Strategy::Weights::kLayer) << unit.name;
@@ -153,14 +142,14 @@ std::int64_t eight(const Parameter::Part& /*part*/) {
 }
 
 TEST(Wrap, TheTreePrintsUnitsOfOneKindOnce) {
-  const auto model = build_model(small(false), at::kFloat, at::kCPU);
+  const auto model = build_model(test::small_options(), at::kFloat, at::kCPU);
   const auto lines = describe_units(plan_units(*model, policy("transformer"), {}), 2, eight);
   ASSERT_EQ(lines.size(), 3U);
   EXPECT_MENTIONS(lines[1], "model.layers.0 to model.layers.1 (2 units)", "496 parameters each");
 }
 
 TEST(Wrap, TheTreeTellsWhatIsFrozen) {
-  const auto model = build_model(small(false), at::kFloat, at::kCPU);
+  const auto model = build_model(test::small_options(), at::kFloat, at::kCPU);
   for (Parameter* parameter : model->parameters()) {
     parameter->freeze([](const std::string& name) {
       return matches("model.layers.0.*", name) || matches("model.layers.1.*norm*", name);

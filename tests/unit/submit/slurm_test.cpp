@@ -2,11 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "app/submit/follow.h"
 #include "app/submit/program.h"
 #include "support/matches.h"
+#include "support/variable.h"
 #include "unit/submit/requests.h"
 
 namespace echelon::submit {
@@ -31,18 +30,15 @@ TEST(Refusal, PassesOnWhatSlurmSaidWithAdvice) {
 }
 
 TEST(Command, SeesTheEnvironmentWithoutWhatBelongsToAnotherJob) {
-  ::setenv("SLURM_JOB_ID", "17", 1);
-  ::setenv("SLURM_CONF", "/etc/slurm.conf", 1);
-  ::setenv("SLURM_PMIX_FENCE", "tree", 1);
-  ::setenv("SBATCH_PARTITION", "a", 1);
-  ::setenv("SBATCH_QOS", "b", 1);
+  const test::Variable job("SLURM_JOB_ID", "17");
+  const test::Variable configuration("SLURM_CONF", "/etc/slurm.conf");
+  const test::Variable fence("SLURM_PMIX_FENCE", "tree");
+  const test::Variable partition("SBATCH_PARTITION", "a");
+  const test::Variable qos("SBATCH_QOS", "b");
   const ProgramRun result = run_command(
       {"sh", "-c",
        "echo ${SLURM_JOB_ID-no} $SLURM_CONF $SLURM_PMIX_FENCE ${SBATCH_PARTITION-no} $SBATCH_QOS"},
       {"SBATCH_PARTITION"});
-  for (const char* name :
-       {"SLURM_JOB_ID", "SLURM_CONF", "SLURM_PMIX_FENCE", "SBATCH_PARTITION", "SBATCH_QOS"})
-    ::unsetenv(name);
   EXPECT_EQ(result.out, "no /etc/slurm.conf tree no b\n");
 }
 

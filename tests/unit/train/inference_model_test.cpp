@@ -16,9 +16,7 @@ namespace echelon {
 namespace {
 
 std::unique_ptr<Model> small_llama(bool tied) {
-  ModelOptions options = test::small_options();
-  options.tie_embeddings = tied;
-  return build_model(options, at::kFloat, at::kCPU);
+  return build_model(test::small_options(tied), at::kFloat, at::kCPU);
 }
 
 /// A checkpoint of the initial weights of seed 4, kept as `type`.
@@ -102,8 +100,7 @@ TEST(InferenceModel, RefusesACheckpointOfAnotherModel) {
   const checkpoint::Reader reader(dir.path() / "c");
   EXPECT_THROW((void)load_inference_model(reader, small_llama(false), {*alone.comm}), Error)
       << "it has no lm_head";
-  ModelOptions wide = test::small_options();
-  wide.tie_embeddings = true;
+  ModelOptions wide = test::small_options(true);
   wide.vocab_size = 14;
   EXPECT_THROW((void)load_inference_model(reader, build_model(wide, at::kFloat, at::kCPU), {*alone.comm}),
                Error);

@@ -219,8 +219,7 @@ TEST(InitialWeights, OfAnotherModelAreTakenOnlyWhenAskedFor) {
   source.save(2);
   ModelOptions shallow = test::small_options();
   shallow.layers = 1;
-  ModelOptions tied = test::small_options();
-  tied.tie_embeddings = true;
+  const ModelOptions tied = test::small_options(true);
   ModelOptions deep = test::small_options();
   deep.layers = 3;
   const struct {

@@ -8,19 +8,10 @@
 #include "comm/local_communicator.h"
 #include "optim/parameter_groups.h"
 #include "shard/sharded_model.h"
+#include "support/small_models.h"
 #include "unit/shard/alone.h"
 
 namespace echelon::test {
-
-inline ModelOptions small_options() {
-  return {.vocab_size = 13,
-          .hidden_size = 8,
-          .intermediate_size = 12,
-          .layers = 2,
-          .heads = 2,
-          .kv_heads = 1,
-          .max_positions = 8};
-}
 
 /// The parameters that slices have elements of.
 using Held = std::function<bool(const Parameter::Part&)>;

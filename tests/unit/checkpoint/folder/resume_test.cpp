@@ -2,9 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "support/refusal.h"
+#include "support/variable.h"
 
 namespace echelon::checkpoint {
 namespace {
@@ -15,16 +14,15 @@ std::string refusal_of(Resume resume, bool on_disk, bool in_memory = false) {
 
 TEST(CheckResume, NeverRefusesWhatIsThereUnlessThisJobWroteIt) {
   EXPECT_EQ(refusal_of(Resume::kNever, false), "accepted");
-  ::setenv("SLURM_RESTART_COUNT", "0", 1);
+  test::Variable requeues("SLURM_RESTART_COUNT", "0");
   EXPECT_NE(refusal_of(Resume::kNever, true), "accepted");
   EXPECT_NE(refusal_of(Resume::kNever, false, true), "accepted");
-  ::setenv("SLURM_RESTART_COUNT", "1", 1);
+  requeues.set("1");
   EXPECT_EQ(refusal_of(Resume::kNever, true), "accepted") << "a requeue";
-  ::unsetenv("SLURM_RESTART_COUNT");
+  requeues.set(std::nullopt);
   EXPECT_NE(refusal_of(Resume::kNever, true), "accepted");
-  ::setenv("ECHELON_RESTART_IN_PLACE", "1", 1);
+  const test::Variable restarts("ECHELON_RESTART_IN_PLACE", "1");
   EXPECT_EQ(refusal_of(Resume::kNever, false, true), "accepted") << "a restart in place";
-  ::unsetenv("ECHELON_RESTART_IN_PLACE");
 }
 
 }  // namespace

@@ -122,13 +122,10 @@ std::vector<Broken> broken_services() {
 
 /// Nothing, or the Error that a fetch of shard 0 ends with.
 std::optional<Error> failure_of(const ServiceCard& card) {
-  try {
+  return thrown_by([&] {
     fetch(card, kSecret, {.step = 10, .save_id = TinyRun::save_id(10), .rank = 0, .ranks = 3},
           {.silence_s = 0.3}, [](std::span<const std::byte>) {});
-  } catch (const Error& e) {
-    return e;
-  }
-  return std::nullopt;
+  });
 }
 
 void expect_of_system(const std::optional<Error>& error, const std::string& how) {
@@ -171,13 +168,10 @@ std::optional<Error> assembled_from(MemoryNodes& nodes, const ServiceCard& card)
   for (const int node : {0, 2}) nodes.redirect(node, card);
   const MemoryChoice choice = nodes.choice();
   const Assembly whole = nodes.assembly(1, choice.whole.at(0));
-  std::optional<Error> error;
-  try {
+  const std::optional<Error> error = thrown_by([&] {
     whole.begin();
     for (int shard = 0; shard < 3; ++shard) whole.bring(shard);
-  } catch (const Error& e) {
-    error = e;
-  }
+  });
   Assembly::remove(nodes.folder(1));
   return error;
 }
@@ -203,12 +197,7 @@ TEST(MemoryService, NotesThatCannotBeReadAreNotCalledDamaged) {
     FaultyDisk disk(fs::disk(),
                     {{.call = DiskCall::kRead, .path = file, .times = Fault::kForever, .error = EIO}});
     const fs::DiskInUse in_use(disk);
-    try {
-      (void)nodes.choice();
-      ADD_FAILURE() << file;
-    } catch (const Error& e) {
-      EXPECT_TRUE(e.is_of_system()) << file << ": " << e.what();
-    }
+    expect_of_system(thrown_by([&] { return nodes.choice(); }), file);
   }
 }
 

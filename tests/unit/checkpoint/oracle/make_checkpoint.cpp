@@ -12,6 +12,7 @@
 #include "checkpoint/format/tensor.h"
 #include "checkpoint/write/commit.h"
 #include "checkpoint/write/shard_write.h"
+#include "support/llama_tensors.h"
 
 namespace {
 
@@ -31,19 +32,8 @@ std::vector<TensorInfo> tensors() {
   std::vector<TensorInfo> all{{"model/model.embed_tokens.weight", DType::kF32, {40, 16}},
                               {"model/model.norm.weight", DType::kF32, {16}},
                               {"model/lm_head.weight", DType::kF32, {40, 16}}};
-  for (const char* layer : {"model/model.layers.0.", "model/model.layers.1."}) {
-    const auto add = [&](const char* name, std::vector<std::int64_t> shape) {
-      all.push_back({std::string(layer) + name + ".weight", DType::kF32, std::move(shape)});
-    };
-    add("self_attn.q_proj", {16, 16});
-    add("self_attn.k_proj", {8, 16});
-    add("self_attn.v_proj", {8, 16});
-    add("self_attn.o_proj", {16, 16});
-    add("mlp.gate_proj", {24, 16});
-    add("mlp.up_proj", {24, 16});
-    add("mlp.down_proj", {16, 24});
-    add("input_layernorm", {16});
-    add("post_attention_layernorm", {16});
+  for (const int block : {0, 1}) {
+    for (const TensorInfo& tensor : test::llama_block("model/", block, 16, 8, 24)) all.push_back(tensor);
   }
   const std::size_t parameters = all.size();
   for (std::size_t i = 0; i < parameters; ++i)

@@ -163,7 +163,7 @@ TEST(Export, RefusesWeightsThatAreNotThoseOfTheConfig) {
   };
   Example example = llama(false);
   example.tensors.pop_back();
-  refused("lacking", example, "lacks tensor 'model/model.layers.0.mlp.down_proj.weight'");
+  refused("lacking", example, "lacks tensor 'model/model.layers.0.post_attention_layernorm.weight'");
   example = llama(false);
   example.tensors.push_back({"model/model.layers.1.mlp.up_proj.weight", DType::kF32, {12, 8}});
   refused("more", example, "'model/model.layers.1.mlp.up_proj.weight' is not a parameter");

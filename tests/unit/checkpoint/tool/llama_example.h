@@ -1,9 +1,8 @@
 #pragma once
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "base/str.h"
+#include "support/llama_tensors.h"
 #include "unit/checkpoint/example.h"
 
 namespace echelon::checkpoint::test {
@@ -20,18 +19,7 @@ inline Example llama(bool tied) {
                      {"model/model.norm.weight", DType::kF32, {8}},
                      {"optim/model.norm.weight/exp_avg", DType::kF32, {8}}};
   if (!tied) example.tensors.push_back({"model/lm_head.weight", DType::kF32, {10, 8}});
-  const auto add = [&](const char* name, std::vector<std::int64_t> shape) {
-    example.tensors.push_back({str("model/model.layers.0.", name, ".weight"), DType::kF32, std::move(shape)});
-  };
-  add("input_layernorm", {8});
-  add("post_attention_layernorm", {8});
-  add("self_attn.q_proj", {8, 8});
-  add("self_attn.k_proj", {4, 8});
-  add("self_attn.v_proj", {4, 8});
-  add("self_attn.o_proj", {8, 8});
-  add("mlp.gate_proj", {12, 8});
-  add("mlp.up_proj", {12, 8});
-  add("mlp.down_proj", {8, 12});
+  for (const TensorInfo& tensor : llama_block("model/", 0, 8, 4, 12)) example.tensors.push_back(tensor);
   return example;
 }
 

@@ -55,11 +55,9 @@ std::string harm(bool saved) {
 struct Attempt {
   explicit Attempt(const Fault& fault, const TinyRun& run = {}) : disk(commits(2)), faulty(disk, {fault}) {
     const fs::DiskInUse in_use(faulty);
-    try {
-      run.save(3);
-    } catch (const Error& e) {
-      error = e.what();
-      code = static_cast<int>(e.code());
+    if (const auto thrown = thrown_by([&] { run.save(3); })) {
+      error = thrown->what();
+      code = static_cast<int>(thrown->code());
     }
   }
   [[nodiscard]] std::string harm_done() {

@@ -1,0 +1,17 @@
+#pragma once
+#include <cstdlib>
+#include <string>
+
+#include "base/error.h"
+
+/// Runs `use`, which may refuse its input by an Error of `code` with one line of text; any other Error is a
+/// finding.
+template <class Use>
+void used_or_refused(echelon::Code code, const Use& use) {
+  try {
+    use();
+  } catch (const echelon::Error& e) {
+    const std::string text = e.what();
+    if (e.code() != code || text.empty() || text.find('\n') != std::string::npos) std::abort();
+  }
+}
