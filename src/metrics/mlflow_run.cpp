@@ -47,6 +47,12 @@ std::string uri(const std::filesystem::path& folder) {
   return "file://" + std::filesystem::absolute(folder).lexically_normal().string();
 }
 
+/// A metric is a file, so that none may have the name of another one's folder.
+std::string file_name(const std::string& tag) {
+  constexpr std::string_view kOfSources = "validation_loss/";
+  return tag.starts_with(kOfSources) ? str("validation_loss_of/", tag.substr(kOfSources.size())) : tag;
+}
+
 }  // namespace
 
 MlflowRun::MlflowRun(const std::filesystem::path& folder, TrackedRun run, double began_s)
@@ -87,7 +93,7 @@ void MlflowRun::append(const Line& line) {
       ++left_out_;
       continue;
     }
-    Metric& of_value = metric(value.tag);
+    Metric& of_value = metric(file_name(value.tag));
     of_value.waiting += str(milliseconds(last_s_), ' ', number_text(value.value), ' ', line.step, '\n');
     if (of_value.waiting.size() >= kMetricBytes) of_value.flush();
   }

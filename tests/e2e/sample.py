@@ -155,6 +155,8 @@ class Tests(product.Case):
                     self.assertAlmostEqual(alone[name][at], line[f"validation_loss/{name}"], delta=1e-9 if ranks == 1 else 1e-4)
                 self.assertLess(min(line[f"validation_loss/{name}"] for name in files), line["validation_loss"])
                 self.assertGreater(max(line[f"validation_loss/{name}"] for name in files), line["validation_loss"])
+        self.command(product.ECHELON, "metrics", "both-1", "--to", "mlflow", "-o", "store")
+        self.assertEqual({"one", "two"}, {path.name for path in self.folder.glob("store/*/*/metrics/validation_loss_of/*")})
 
     def test_validation_loss_is_in_the_metrics_and_the_best_is_noted(self):
         self.trained(ranks=2)
