@@ -137,7 +137,8 @@ class Search {
         return;
       } catch (const Error& error) {
         if (error.code() != Code::kUsage) throw;
-        return;  // more ranks than samples
+        result_.batch_is_in_the_way = true;
+        return;
       }
     }
   }
@@ -233,7 +234,10 @@ std::string describe(const FitResult& result) {
       text += str("it fits on ", result.more_nodes->plan.options.job.nodes(), " nodes:\n",
                   row(*result.more_nodes));
     } else {
-      text += "more nodes do not help; a smaller model, a shorter data.seq_len or a larger device would\n";
+      text +=
+          str(result.batch_is_in_the_way ? "more nodes cannot divide train.global_batch_size; a larger one"
+                                         : "more nodes do not help; a smaller model",
+              ", a shorter data.seq_len or a larger device would\n");
     }
     return text;
   }

@@ -121,23 +121,31 @@ void add_plan(CLI::App& app, int& status) {
   command.add_option("overrides", arguments.overrides,
                      "key.path=value, such as shard.strategy=shard_grad_op");
   add_machine_options(command, arguments);
-  command.add_flag("--units", arguments.units, "Also the tree of units with parameters and bytes");
-  command.add_flag("--operations", arguments.operations,
-                   "Also a table of operations: FLOPs, bytes, time, and what limits them");
+  CLI::Option* fit = command.add_flag("--fit", arguments.fit,
+                                      "Search for changes of the recipe with which it fits, best first");
+  command.add_flag("--units", arguments.units, "Also the tree of units with parameters and bytes")
+      ->excludes(fit);
+  command
+      .add_flag("--operations", arguments.operations,
+                "Also a table of operations: FLOPs, bytes, time, and what limits them")
+      ->excludes(fit);
   add_json(command, arguments.json);
-  command.add_flag("--fit", arguments.fit, "Search for changes of the recipe with which it fits, best first");
   command.footer(
       "Exits with 2 if the recipe does not fit into a rank's memory; with --fit, if no change does.");
   CLI::Option* tokens =
-      command.add_option("--tokens", arguments.tokens, "Find the fewest nodes that train on so many tokens")
+      command
+          .add_option("--tokens", arguments.tokens,
+                      "Find the fewest nodes, among --nodes and its doublings, that train on so many tokens")
+          ->excludes(fit)
           ->check(above_zero());
   CLI::Option* days =
       command.add_option("--days", arguments.days, "... within so many days")->check(above_zero());
   tokens->needs(days);
   days->needs(tokens);
-  command.add_option("--timeline", arguments.timeline,
-                     "Write the lanes of a step to FILE, for ui.perfetto.dev");
-  command.add_option("--picture", arguments.picture, "Write them to FILE as a picture (SVG)");
+  command
+      .add_option("--timeline", arguments.timeline, "Write the lanes of a step to FILE, for ui.perfetto.dev")
+      ->excludes(fit);
+  command.add_option("--picture", arguments.picture, "Write them to FILE as a picture (SVG)")->excludes(fit);
 }
 
 }  // namespace echelon::app
