@@ -41,6 +41,14 @@ void rename(Json& message, const std::string& from, const char* to, const std::s
   message = std::move(renamed);
 }
 
+/// Columns of Parquet have every member in every row; those that a row lacks are null.
+void drop_nulls(Json& value) {
+  if (!value.is_structured()) return;
+  for (auto part = value.begin(); value.is_object() && part != value.end();)
+    part = part->is_null() ? value.erase(part) : std::next(part);
+  for (Json& part : value) drop_nulls(part);
+}
+
 void check_content(const Json& message, const std::string& role, const ChatOptions& options,
                    const std::string& where) {
   const auto content = message.find("content");
@@ -62,6 +70,9 @@ void settle_message(Json& message, const std::string& where, const ChatOptions& 
   if (!message.is_object()) refuse(str(where, " is ", message.type_name(), ", expected an object"));
   rename(message, options.role_key, "role", where);
   rename(message, options.content_key, "content", where);
+  const bool says_nothing = message.contains("content") && message["content"].is_null();
+  drop_nulls(message);
+  if (says_nothing) message["content"] = nullptr;  // which templates tell from none
   const auto role = message.find("role");
   if (role == message.end()) refuse(str(where, " has no '", options.role_key, "'"));
   if (!role->is_string())
@@ -89,15 +100,22 @@ std::string text_of(const Json& object, const std::string& name) {
 
 /// The object of a line.
 Json read_object(std::string_view line) {
+  if (begins_array(line)) refuse(kArrayRefusal);
   Json object = parse_ordered_json(line, "the line", Code::kData, kLimits);
   if (!object.is_object()) refuse(str("not a JSON object but ", object.type_name()));
   return object;
 }
 
-/// The tools of a line, or null.
+/// The tools of a line, or null. A text of them is JSON, as columns of one type need it.
 Json take_tools(Json& object, const ChatOptions& options) {
   const auto tools = object.find(options.tools);
   if (tools == object.end() || tools->is_null()) return nullptr;
+  if (tools->is_string()) {
+    const std::string text = *tools;
+    if (is_blank(text)) return nullptr;
+    if (begins_array(text)) *tools = parse_ordered_json(text, "the tools", Code::kData, kLimits);
+  }
+  drop_nulls(*tools);
   if (!tools->is_array())
     refuse(str("field '", printable(options.tools), "' is ", tools->type_name(), ", expected a list"));
   return tools->empty() ? Json() : std::move(*tools);
@@ -160,7 +178,10 @@ Preference read_preference(std::string_view line, const ChatOptions& options) {
                   .rejected = messages_in(object, "rejected", kAssistant, options)};
   if (object["chosen"].is_string() != object["rejected"].is_string())
     refuse("one of 'chosen' and 'rejected' is a text and the other a list of messages");
-  if (object.contains("prompt") && !object["prompt"].is_null()) {
+  // Beside whole conversations a text only repeats how both begin (UltraFeedback).
+  const bool repeats =
+      object.value("prompt", Json()).is_string() && made.chosen.front()["role"] != kAssistant;
+  if (object.contains("prompt") && !object["prompt"].is_null() && !repeats) {
     made.prompt.messages = messages_in(object, "prompt", "user", options);
   } else {
     if (object["chosen"].is_string()) refuse("has no field 'prompt', which two texts need");

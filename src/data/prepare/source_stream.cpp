@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/str.h"
 
 namespace echelon::data {
@@ -120,10 +121,13 @@ class GzipDecoder final : public SourceStream::Decoder {
   bool inside_ = true;  // inside a member; true at first, because an empty file is not a gzip file
 };
 
+constexpr int kLargestWindowLog = 31;  // of zstd --long=31; the library's default is 27
+
 class ZstdDecoder final : public SourceStream::Decoder {
  public:
   ZstdDecoder() : stream_(ZSTD_createDStream(), ZSTD_freeDStream) {
     if (!stream_) throw Error(Code::kEnvironment, "the zstd library cannot be used: too little memory");
+    (void)ZSTD_DCtx_setParameter(stream_.get(), ZSTD_d_windowLogMax, kLargestWindowLog);
   }
 
   std::size_t read(SourceStream::Input& input, std::span<char> text) override {
@@ -163,8 +167,9 @@ std::unique_ptr<SourceStream::Decoder> decoder_for(Packing packing) {
 }  // namespace
 
 Packing packing_of(const std::filesystem::path& path) {
-  if (path.extension() == ".gz") return Packing::kGzip;
-  return path.extension() == ".zst" ? Packing::kZstd : Packing::kNone;
+  const std::string suffix = in_lower_case(path.extension().string());
+  if (suffix == ".gz") return Packing::kGzip;
+  return suffix == ".zst" ? Packing::kZstd : Packing::kNone;
 }
 
 SourceStream::SourceStream(const SourceFile& file, Packing packing)
@@ -201,8 +206,9 @@ std::string read_source(const SourceFile& file, std::uint64_t most) {
     text.resize(before + part);
     text.resize(before + stream.read(std::span(text).subspan(before)));
     if (text.size() > most) {
-      throw Error(Code::kData, str("source '", file.path.string(), "' holds more than ", most,
-                                   " bytes, the limit for one document"));
+      throw Error(Code::kData,
+                  str("source '", file.path.string(), "' holds more than ", most,
+                      " bytes, the limit for one document: write one document a line, as JSON lines"));
     }
     if (text.size() < before + part) return text;
     part = std::min<std::uint64_t>(text.size(), most + 1 - text.size());

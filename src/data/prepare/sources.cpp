@@ -32,11 +32,12 @@ SourceFile examine(const stdfs::path& path) {
           {info.st_dev, info.st_ino}};
 }
 
-bool matches(const stdfs::path& below, const std::vector<std::string>& include) {
+/// `flags`: of fnmatch(3).
+bool matches(const stdfs::path& below, const std::vector<std::string>& include, int flags) {
   return std::ranges::any_of(include, [&](const std::string& pattern) {
     const std::string text =
         pattern.find('/') == std::string::npos ? below.filename().string() : below.string();
-    return ::fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
+    return ::fnmatch(pattern.c_str(), text.c_str(), flags) == 0;
   });
 }
 
@@ -45,7 +46,7 @@ bool is_hidden(const stdfs::path& path) {
 }
 
 void walk(const stdfs::path& root, const std::vector<std::string>& include, const stdfs::path& output,
-          std::vector<SourceFile>& files) {
+          int flags, std::vector<SourceFile>& files) {
   std::error_code error;
   stdfs::recursive_directory_iterator entry(root, error);
   for (; !error && entry != stdfs::recursive_directory_iterator(); entry.increment(error)) {
@@ -54,7 +55,7 @@ void walk(const stdfs::path& root, const std::vector<std::string>& include, cons
       if (is_hidden(entry->path()) || stdfs::equivalent(entry->path(), output, ignored)) {
         entry.disable_recursion_pending();
       }
-    } else if (!is_hidden(entry->path()) && matches(entry->path().lexically_relative(root), include) &&
+    } else if (!is_hidden(entry->path()) && matches(entry->path().lexically_relative(root), include, flags) &&
                (entry->is_regular_file(ignored) || !entry->exists(ignored))) {  // a link that leads nowhere
       files.push_back(examine(entry->path()));
     }
@@ -73,7 +74,8 @@ Sources list_sources(const PrepareOptions& options) {
     const stdfs::path path = stdfs::path(source).lexically_normal();
     std::error_code ignored;
     if (stdfs::is_directory(path, ignored)) {
-      walk(path, include, options.leave_out.empty() ? options.output : options.leave_out, files);
+      walk(path, include, options.leave_out.empty() ? options.output : options.leave_out,
+           options.include.empty() ? FNM_CASEFOLD : 0, files);
     } else {
       files.push_back(examine(path));
     }

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/str.h"
+#include "data/chat/conversation.h"
 #include "data/prepare/prepare.h"
 #include "data/prepared.h"
 #include "data/tokens/token_file.h"
@@ -234,7 +235,7 @@ TEST_F(PrepareChat, SaysWhatIsNoConversation) {
       {"{",
        "the line: not valid JSON at byte 2: syntax error while parsing object key - unexpected end of input; "
        "expected string literal"},
-      {"[1]", "not a JSON object but array"},
+      {"[1]", "not a JSON object but an array: write one object a line (jq -c '.[]' FILE)"},
       {R"({"text": "a"})", "has no field 'messages'; name the list of messages with --messages"},
       {R"({"messages": "a"})", "field 'messages' is string, expected a list of messages"},
       {R"({"messages": []})", "field 'messages' has no messages"},
@@ -365,6 +366,32 @@ TEST_F(PrepareChat, RefusesToolsWhereTheModelHasATemplateForThem) {
   line["tools"] = Json::array({{{"name", "look_up"}}});
   source({line});
   EXPECT_MENTIONS(message_of([&] { run(); }, Code::kData), "another template, 'tool_use'");
+}
+
+TEST_F(PrepareChat, LeavesOutMembersThatOnlyOtherRowsOfAColumnHave) {
+  use("{% if tools %}{{ tools[0].keys() | join }}{% endif %}{% for m in messages %}"
+      "{% if 'tool_calls' in m %}!{% endif %}{% if m.role == 'assistant' %}"
+      "{% generation %}{{ m.content }}<|im_end|>{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% "
+      "endfor %}");
+  Json line = chat({{"user", "Hi"}, {"assistant", "the"}});
+  for (Json& message : line["messages"]) message["tool_calls"] = nullptr;
+  line["tools"] = R"([{"name": "f", "strict": null}])";
+  Json none = line;
+  none["tools"] = " ";
+  source({line, none});
+  (void)run();
+  EXPECT_EQ(stored(), (std::vector<std::string>{"nameHi[the<|im_end|>]", "Hi[the<|im_end|>]"}));
+}
+
+TEST(Preference, APromptBesideWholeConversationsOnlyRepeatsTheirBegin) {
+  const auto answers = [](const char* answer) {
+    return Json::array({{{"role", "user"}, {"content", "Hi"}}, {{"role", "assistant"}, {"content", answer}}});
+  };
+  const Json line = {{"prompt", "Hi"}, {"chosen", answers("a")}, {"rejected", answers("b")}};
+  const Preference pair = read_preference(line.dump(), {});
+  EXPECT_EQ(pair.prompt.messages.size(), 1U);
+  EXPECT_EQ(pair.chosen.size(), 1U);
+  EXPECT_EQ(pair.rejected[0]["content"], "b");
 }
 
 }  // namespace

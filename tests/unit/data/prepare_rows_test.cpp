@@ -9,6 +9,8 @@
 #include "data/prepare/csv_row.h"
 #include "data/prepare/prepare.h"
 #include "data/prepare/row_stream.h"
+#include "data/prepare/source_stream.h"
+#include "data/prepare/sources.h"
 #include "data/tokens/token_file.h"
 #include "support/matches.h"
 #include "support/places.h"
@@ -371,6 +373,33 @@ TEST(RowStream, LeavesOutAllLinesOfAQuotedRowThatIsTooLong) {
   EXPECT_EQ(row.number, 3U + lines);
   EXPECT_FALSE(rows.next(row));
   EXPECT_EQ(rows.position(), text.size());
+}
+
+TEST(Sources, SuffixesCountInAnyCase) {
+  const TempDir dir;
+  for (const char* name : {"a.txt", "B.TXT", "c.Txt.GZ", "d.png"}) write_bytes(dir / name, gzip("x"));
+  const Sources sources = list_sources({.sources = {dir.path().string()}, .format = TextFormat::kText});
+  ASSERT_EQ(sources.files.size(), 3U);
+  SourceStream stream(sources.files.back(), packing_of(sources.files.back().path));
+  std::array<char, 4> text{};
+  EXPECT_EQ(stream.read(text), 1U) << "of gzip, by its suffix";
+}
+
+TEST(SourceStream, TakesTheLargestWindowThatZstdMakes) {
+  const TempDir dir;
+  std::string out(1024, '\0');
+  ZSTD_CCtx* context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, 28);  // above what the library takes unasked
+  ZSTD_inBuffer in{"abc", 3, 0};
+  ZSTD_outBuffer to{out.data(), out.size(), 0};
+  EXPECT_EQ(ZSTD_isError(ZSTD_compressStream2(context, &to, &in, ZSTD_e_flush)),
+            0U);  // the size is not known
+  EXPECT_EQ(ZSTD_compressStream2(context, &to, &in, ZSTD_e_end), 0U);
+  ZSTD_freeCCtx(context);
+  write_bytes(dir / "a.zst", out.substr(0, to.pos));
+  SourceStream stream({.path = dir / "a.zst", .bytes = to.pos}, Packing::kZstd);
+  std::array<char, 4> text{};
+  EXPECT_EQ(stream.read(text), 3U);
 }
 
 }  // namespace

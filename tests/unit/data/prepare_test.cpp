@@ -201,7 +201,8 @@ TEST_F(Prepare, StopsAtEveryKindOfBadJsonLine) {
   };
   const std::string tail = "; correct it or use --on-bad-record skip";
   const std::string at = str("bad record ", in("a.jsonl"), ":2: ");
-  EXPECT_EQ(refused("[1]"), at + "not a JSON object but array" + tail);
+  EXPECT_EQ(refused("[1]"),
+            at + "not a JSON object but an array: write one object a line (jq -c '.[]' FILE)" + tail);
   EXPECT_EQ(refused("17"), at + "not a JSON object but number" + tail);
   EXPECT_EQ(refused("{\"txt\": \"x\"}"), at + "has no field 'text'" + tail);
   EXPECT_EQ(refused("{\"text\": null}"), at + "field 'text' is null, expected a string" + tail);
@@ -214,7 +215,8 @@ TEST_F(Prepare, StopsAtEveryKindOfBadJsonLine) {
     EXPECT_EQ(said.find_first_of("\x1b\xC2\x9B"), std::string::npos)
         << "nothing of a record reaches the terminal";
   }
-  EXPECT_EQ(refused(std::string(200000, '[')).rfind(at + "nested deeper than 512 levels", 0), 0U);
+  EXPECT_EQ(refused(R"({"a": )" + std::string(200000, '[')).rfind(at + "nested deeper than 512 levels", 0),
+            0U);
 }
 
 TEST_F(Prepare, CountsAndSkipsBadRecordsOnRequest) {
