@@ -25,7 +25,7 @@ using checkpoint::TensorInfo;
 const std::string kNeverSplit = "1000000GB";
 
 [[noreturn]] void refuse(const Reader& reader, const std::string& problem) {
-  throw Error(Code::kCheckpoint, str("cannot export '", reader.folder().string(), "': ", problem));
+  throw Error(Code::kCheckpoint, "cannot export '", reader.folder().string(), "': ", problem);
 }
 
 /// The tensor under `prefix`; what was frozen has no average, because it is its own. Null if there is none.

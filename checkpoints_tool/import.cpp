@@ -27,8 +27,8 @@ std::map<std::string, std::string> attachments_of(const families::ModelWeights& 
 void import_weights(const ImportOptions& options) {
   if (!options.base.empty()) return import_adapter(options);
   if (checkpoint::entry_exists(options.input / kAdapterConfig))
-    throw Error(Code::kUsage, str("'", options.input.string(),
-                                  "' holds an adapter of peft; name the base it was trained on with --base"));
+    throw Error(Code::kUsage, "'", options.input.string(),
+                "' holds an adapter of peft; name the base it was trained on with --base");
   const families::ModelWeights weights(options.input, "cannot import");
   weights.check_tied();
   checkpoint::CommitInfo info{.step = 0,

@@ -62,7 +62,7 @@ void print_json(const std::vector<Row>& rows) {
 void list_checkpoints(const LsOptions& options) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(options.folder, ignored)) {
-    throw Error(Code::kUsage, str("no folder '", options.folder.string(), "'"));
+    throw Error(Code::kUsage, "no folder '", options.folder.string(), "'");
   }
   std::vector<Row> rows;
   if (checkpoint::is_step_folder(options.folder)) {

@@ -30,10 +30,9 @@ using checkpoint::StepState;
 Path existing_checkpoints(const Path& run) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(run, ignored))
-    throw Error(Code::kUsage, str("no folder '", run.string(), "'"));
+    throw Error(Code::kUsage, "no folder '", run.string(), "'");
   if (checkpoint::is_step_folder(run))
-    throw Error(Code::kUsage,
-                str("'", run.string(), "' is one checkpoint; name the run folder that holds it"));
+    throw Error(Code::kUsage, "'", run.string(), "' is one checkpoint; name the run folder that holds it");
   Path checkpoints = checkpoint::checkpoints_folder(run);
   checkpoint::warn_of_linked_steps(checkpoints);
   return checkpoints;
@@ -125,9 +124,8 @@ void report(const std::vector<Row>& rows, bool done, bool json) {
     }
   }
   if (left != 0)
-    throw Error(
-        Code::kCheckpoint,
-        str(left, " of ", count, " were not removed: removal failed, or a reader opened them meanwhile"));
+    throw Error(Code::kCheckpoint, left, " of ", count,
+                " were not removed: removal failed, or a reader opened them meanwhile");
 }
 
 }  // namespace

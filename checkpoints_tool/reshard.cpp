@@ -22,9 +22,8 @@ void check_same_content(const Reader& from, const Path& folder) {
     const auto expected = from.fingerprint(tensor.name);
     if (to.checksum(tensor.name) != from.checksum(tensor.name) ||
         (expected && to.fingerprint(tensor.name) != expected))
-      throw Error(Code::kCheckpoint,
-                  str("tensor '", tensor.name, "' differs after writing from '", from.folder().string(),
-                      "': its data changed in memory; try again on another machine"));
+      throw Error(Code::kCheckpoint, "tensor '", tensor.name, "' differs after writing from '",
+                  from.folder().string(), "': its data changed in memory; try again on another machine");
   }
 }
 

@@ -89,9 +89,9 @@ void salvage_tensors(const SalvageOptions& options) {
                 << report_path.string() << "'\n";
   }
   if (found.lost.empty() && found.lost_shards.empty()) return;
-  throw Error(Code::kCheckpoint,
-              str("of '", options.folder.string(), "' ", intact, " tensors are intact, ", found.lost.size(),
-                  " known ones are lost", found.lost_shards.empty() ? "" : "; shards are lost too"));
+  throw Error(Code::kCheckpoint, "of '", options.folder.string(), "' ", intact, " tensors are intact, ",
+              found.lost.size(), " known ones are lost",
+              found.lost_shards.empty() ? "" : "; shards are lost too");
 }
 
 }  // namespace echelon::tool

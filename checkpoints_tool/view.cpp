@@ -69,7 +69,7 @@ void check_view(const Path& path, const Reader& reader) {
     }
     if (numbers.empty() || view.elements(tensor.name, tensor.dtype, shape_of(tensor), numbers) == expected)
       continue;
-    throw Error(Code::kCheckpoint, str("tensor '", tensor.name, "' reads differently through the view"));
+    throw Error(Code::kCheckpoint, "tensor '", tensor.name, "' reads differently through the view");
   }
 }
 

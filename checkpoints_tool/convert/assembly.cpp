@@ -214,7 +214,7 @@ void Assembly::prove_checksums() const {
       crc = crc32c_combine(crc, records_[i].parts[k], (parts[k].end - parts[k].begin) * size);
       const bool whole = parts[k].end * size_of(tensor.dtype) == tensor.bytes;
       if (!whole || crc == source_.checksum(tensor.source.name)) continue;
-      throw Error(Code::kCheckpoint, str("tensor '", tensor.source.name, "' does not match its checksum"));
+      throw Error(Code::kCheckpoint, "tensor '", tensor.source.name, "' does not match its checksum");
     }
   }
 }
@@ -226,8 +226,8 @@ Workers workers_within(std::uint64_t memory_bytes, int jobs, const OutputPlan& p
   for (const OutputFile& file : plan.files) held += 2 * file.head.size();
   const std::uint64_t worker = kWorkerBytes + merge_bytes(plan, kMergedElements);
   if (memory_bytes < held + worker) {
-    throw Error(Code::kUsage, str("--mem ", human_bytes(memory_bytes), " is too small; expected at least ",
-                                  human_bytes(held + worker)));
+    throw Error(Code::kUsage, "--mem ", human_bytes(memory_bytes), " is too small; expected at least ",
+                human_bytes(held + worker));
   }
   if (jobs == 0) jobs = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kDefaultWorkers);
   const std::uint64_t room = memory_bytes - held;

@@ -34,8 +34,8 @@ std::uint64_t parse_byte_size(const std::string& text, const std::string& option
   std::ranges::transform(unit, unit.begin(), [](unsigned char c) { return std::toupper(c); });
   const std::uint64_t bytes = unit_bytes(unit);
   if (error != std::errc() || number == 0 || bytes == 0 || number > UINT64_MAX / bytes) {
-    throw Error(Code::kUsage, str(option, " '", text,
-                                  "' is not a size; expected a number and a unit, such as 256M or 5GB"));
+    throw Error(Code::kUsage, option, " '", text,
+                "' is not a size; expected a number and a unit, such as 256M or 5GB");
   }
   return number * bytes;
 }

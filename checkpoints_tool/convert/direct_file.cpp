@@ -46,7 +46,7 @@ void DirectFile::finish() {
   direct_.close();
   // A file left by an interrupted conversion may be longer.
   if (fs::disk().ftruncate(fd_.get(), static_cast<off_t>(bytes_)) != 0)
-    throw Error(Code::kCheckpoint, str("cannot set the size of '", path_.string(), "': ", fs::reason(errno)));
+    throw Error(Code::kCheckpoint, "cannot set the size of '", path_.string(), "': ", fs::reason(errno));
   fs::fsync(fd_, Code::kCheckpoint, path_);
   fd_.close(Code::kCheckpoint, path_);
 }

@@ -94,7 +94,7 @@ Journal::Journal(fs::Path path, const std::string& identity)
     earlier_[record.window] = std::move(record);
   }
   if (fs::disk().ftruncate(fd_.get(), static_cast<off_t>(end_)) != 0) {
-    throw Error(Code::kCheckpoint, str("cannot shorten '", path_.string(), "': ", fs::reason(errno)));
+    throw Error(Code::kCheckpoint, "cannot shorten '", path_.string(), "': ", fs::reason(errno));
   }
   if (!ours) {
     fs::write_at(fd_, 0, header, Code::kCheckpoint, path_);

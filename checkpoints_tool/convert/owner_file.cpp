@@ -49,16 +49,15 @@ Owner read_owner(const fs::Path& path) {
 }
 
 [[noreturn]] void refuse(const fs::Path& path, const Owner& owner, bool seen) {
-  throw Error(Code::kUsage,
-              str("process ", owner.pid, " on ", owner.host, " is already working in '",
-                  path.parent_path().string(), "'; wait for it or stop it",
-                  seen ? std::string() : str(" (if it no longer runs there, remove '", path.string(), "')")));
+  throw Error(Code::kUsage, "process ", owner.pid, " on ", owner.host, " is already working in '",
+              path.parent_path().string(), "'; wait for it or stop it",
+              seen ? std::string() : str(" (if it no longer runs there, remove '", path.string(), "')"));
 }
 
 /// Replaces the file of an owner that has ended by `draft`. `error`: why link(2) failed.
 void take_over(const fs::Path& path, fs::NewFile& draft, const Owner& mine, int error) {
   if (error != EEXIST) {
-    throw Error(Code::kCheckpoint, str("cannot create '", path.string(), "': ", fs::reason(error)));
+    throw Error(Code::kCheckpoint, "cannot create '", path.string(), "': ", fs::reason(error));
   }
   const Owner other = read_owner(path);
   const bool seen = other.host == mine.host && !mine.space.empty() && other.space == mine.space;

@@ -30,13 +30,13 @@ Path checked_output(Path path, const Path& checkpoint) {
   if (path.filename().empty()) path = path.parent_path();  // "out/"
   const Path parent = folder_of(path);
   if (checkpoint::entry_exists(path)) {
-    throw Error(Code::kUsage,
-                str("output '", path.string(), "' exists already; remove it or choose another name"));
+    throw Error(Code::kUsage, "output '", path.string(),
+                "' exists already; remove it or choose another name");
   }
   if (is_inside(std::filesystem::weakly_canonical(std::filesystem::absolute(parent)),
                 std::filesystem::canonical(checkpoint))) {
-    throw Error(Code::kUsage,
-                str("output '", path.string(), "' would lie inside the checkpoint; choose another place"));
+    throw Error(Code::kUsage, "output '", path.string(),
+                "' would lie inside the checkpoint; choose another place");
   }
   in_context(str("output '", path.string(), "'"), [&] { fs::make_directories(parent, Code::kUsage); });
   return path;
@@ -49,8 +49,8 @@ void publish_output(const Path& made, const Path& output) {
     error = fs::disk().rename(made.c_str(), output.c_str()) == 0 ? 0 : errno;
   }
   if (error != 0) {
-    throw Error(Code::kUsage,
-                str("cannot rename '", made.string(), "' to '", output.string(), "': ", fs::reason(error)));
+    throw Error(Code::kUsage, "cannot rename '", made.string(), "' to '", output.string(),
+                "': ", fs::reason(error));
   }
   fs::fsync_directory(folder_of(output), Code::kCheckpoint);
 }

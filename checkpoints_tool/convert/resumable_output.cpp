@@ -40,9 +40,8 @@ ResumableOutput::~ResumableOutput() {
 void ResumableOutput::make_folder(const fs::Path& folder) const {
   fs::make_directories(folder, Code::kCheckpoint);
   if (!checkpoint::is_real_folder(folder)) {
-    throw Error(Code::kUsage,
-                str("'", folder.string(),
-                    "' is a symbolic link; expected a folder for the unfinished output: remove the link"));
+    throw Error(Code::kUsage, "'", folder.string(),
+                "' is a symbolic link; expected a folder for the unfinished output: remove the link");
   }
   if (!allow_foreign_)
     fs::require_own_folder(folder, Code::kUsage,

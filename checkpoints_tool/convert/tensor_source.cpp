@@ -18,8 +18,8 @@ using checkpoint::TensorInfo;
 void TensorSource::open_base(const std::string& folder) {
   if (!note_) {
     if (folder.empty()) return;
-    throw Error(Code::kUsage,
-                str("checkpoint '", reader_->folder().string(), "' holds all of its model; remove --base"));
+    throw Error(Code::kUsage, "checkpoint '", reader_->folder().string(),
+                "' holds all of its model; remove --base");
   }
   base_ =
       families::open_base(*note_, {{folder.empty() ? note_->folder : folder}, "name its folder with --base"});

@@ -46,8 +46,8 @@ Adapters::Adapters(const checkpoint::Reader& reader) : reader_(reader) {
   if (tensors_.empty()) return;
   const std::vector<std::string> attached = reader.attachments();
   if (std::ranges::find(attached, kAdapterConfig) == attached.end())
-    throw Error(Code::kCheckpoint, str("the checkpoint has adapters, but no ", kAdapterConfig,
-                                       " that tells their scale; it cannot be exported"));
+    throw Error(Code::kCheckpoint, "the checkpoint has adapters, but no ", kAdapterConfig,
+                " that tells their scale; it cannot be exported");
   lora_ =
       lora_of_peft(reader.attachment(std::string(kAdapterConfig)), str("the checkpoint's ", kAdapterConfig))
           .lora;
@@ -66,8 +66,8 @@ std::optional<LowRank> Adapters::of(const checkpoint::TensorInfo& weight, std::s
            a->shape == Shape{lora_.rank, weight.shape[1]} && b->shape == Shape{weight.shape[0], lora_.rank};
   };
   if (fits()) return LowRank{*a, *b, lora_scale(lora_)};
-  throw Error(Code::kCheckpoint, str("the adapter of '", module, "' does not fit its weight ",
-                                     checkpoint::shape_text(weight.shape), " and rank ", lora_.rank));
+  throw Error(Code::kCheckpoint, "the adapter of '", module, "' does not fit its weight ",
+              checkpoint::shape_text(weight.shape), " and rank ", lora_.rank);
 }
 
 void Adapters::require_trained(std::string_view prefix) const {

@@ -91,14 +91,14 @@ class PeftAdapter {
 
  private:
   [[noreturn]] void refuse(const std::string& problem) const {
-    throw Error(Code::kCheckpoint, str("cannot import '", folder_.string(), "': ", problem));
+    throw Error(Code::kCheckpoint, "cannot import '", folder_.string(), "': ", problem);
   }
 
   PeftConfig read_config() {
     const Path file = folder_ / kAdapterConfig;
     if (!checkpoint::entry_exists(file))
-      throw Error(Code::kUsage, str("cannot import '", folder_.string(), "': it has no ", kAdapterConfig,
-                                    "; expected peft's folder of an adapter"));
+      throw Error(Code::kUsage, "cannot import '", folder_.string(), "': it has no ", kAdapterConfig,
+                  "; expected peft's folder of an adapter");
     text_ = checkpoint::read_input(file, kMaxConfigBytes);
     return lora_of_peft(text_, str('\'', file.string(), '\''));
   }
@@ -206,9 +206,9 @@ checkpoint::BaseNote note_of(const BaseWeights& base, const PeftAdapter& adapter
   for (checkpoint::BaseNote::Tensor& tensor : note.tensors) {
     const TensorInfo* stored = base.find(tensor.info.name);
     if (stored == nullptr || stored->shape != tensor.info.shape)
-      throw Error(Code::kCheckpoint,
-                  str("base '", base.folder(), "' has no tensor '", tensor.info.name, "' of shape ",
-                      checkpoint::shape_text(tensor.info.shape), ", which the model in its config.json has"));
+      throw Error(Code::kCheckpoint, "base '", base.folder(), "' has no tensor '", tensor.info.name,
+                  "' of shape ", checkpoint::shape_text(tensor.info.shape),
+                  ", which the model in its config.json has");
     if (families::converted(stored->dtype, dtype) == DType::kBF16) tensor.info.dtype = DType::kBF16;
     tensor.fingerprint = digest_of(base, tensor.info).fingerprint;
     progress.show(++done, note.tensors.size());
@@ -220,10 +220,9 @@ void require_no_adapters(const BaseWeights& base) {
   if (base.weights() != nullptr) return;
   const auto& all = base.checkpoint()->tensors();
   if (std::ranges::none_of(all, [](const TensorInfo& tensor) { return is_adapter(tensor.name); })) return;
-  throw Error(Code::kCheckpoint,
-              str("base '", base.folder(),
-                  "' has adapters of its own; name what they were trained on, or merge them first "
-                  "(echelon-ckpt export --merge)"));
+  throw Error(Code::kCheckpoint, "base '", base.folder(),
+              "' has adapters of its own; name what they were trained on, or merge them first "
+              "(echelon-ckpt export --merge)");
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ class Config {
   }
 
   [[noreturn]] void refuse(const std::string& problem) const {
-    throw Error(Code::kCheckpoint, str(what_, " ", problem));
+    throw Error(Code::kCheckpoint, what_, " ", problem);
   }
   [[nodiscard]] bool has(const char* key) const { return root_.contains(key) && !root_[key].is_null(); }
   [[nodiscard]] bool number(const char* key) const { return has(key) && root_[key].is_number(); }

@@ -85,14 +85,13 @@ void require_same_ends(const Recipe& recipe) {
   const std::vector<std::int32_t> ends = ends_of(earlier);
   if (std::ranges::find(ends, tokenizer->eos_id()) != ends.end()) return;
   const auto named = [&](std::int32_t id) { return str(id, " (", printable(tokenizer->name_of(id)), ')'); };
-  throw Error(Code::kData,
-              str("the data with tokenizer '", tokenizer_path(recipe.data), "' end documents with id ",
-                  named(tokenizer->eos_id()), ", but the model of '", from,
-                  of_folder ? "' (model.from" : "' (checkpoint.init_from", ") ends text with ",
-                  named(ends.front()), ": prepare the data again with --tokenizer '", earlier.folder.string(),
-                  "'; if the model shall end text in another way, set eos_token_id in ",
-                  of_folder ? "its config.json and generation_config.json"
-                            : "the files that it was imported from, and import it again"));
+  throw Error(Code::kData, "the data with tokenizer '", tokenizer_path(recipe.data),
+              "' end documents with id ", named(tokenizer->eos_id()), ", but the model of '", from,
+              of_folder ? "' (model.from" : "' (checkpoint.init_from", ") ends text with ",
+              named(ends.front()), ": prepare the data again with --tokenizer '", earlier.folder.string(),
+              "'; if the model shall end text in another way, set eos_token_id in ",
+              of_folder ? "its config.json and generation_config.json"
+                        : "the files that it was imported from, and import it again");
 }
 
 }  // namespace echelon::app

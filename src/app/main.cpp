@@ -67,14 +67,14 @@ int run(int argc, char** argv) {
     return echelon::print_completion(app, words, echelon::app::argument_values);
   const std::string hint = echelon::app::hint_for(words);
   if (hint.starts_with("'echelon-ckpt "))
-    throw echelon::Error(Code::kUsage, str("no command '", words[0], "'; ", hint));
+    throw echelon::Error(Code::kUsage, "no command '", words[0], "'; ", hint);
   echelon::check_commands(app, words);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    throw echelon::Error(Code::kUsage, str(error.what(), hint.empty() ? "" : "; " + hint, "; try '",
-                                           echelon::help_of(app, words), "'"));
+    throw echelon::Error(Code::kUsage, error.what(), hint.empty() ? "" : "; " + hint, "; try '",
+                         echelon::help_of(app, words), "'");
   }
   return status;
 }
@@ -102,6 +102,6 @@ int main(int argc, char** argv) {
   } catch (const echelon::Error& error) {
     return fail(error);
   } catch (const std::exception& error) {
-    return fail(echelon::Error(Code::kEnvironment, str("unexpected: ", error.what())));
+    return fail(echelon::Error(Code::kEnvironment, "unexpected: ", error.what()));
   }
 }

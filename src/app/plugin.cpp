@@ -23,8 +23,8 @@ constexpr const char* kInstallTorch = "install it (python3 -m pip install torch=
 /// have the same names in other versions, with other meanings.
 void require_version(const std::filesystem::path& torch) {
   if (!std::filesystem::exists(torch / "version.py")) {
-    throw Error(Code::kEnvironment,
-                str("'", torch.string(), "' is no installation of PyTorch (no version.py): ", kInstallTorch));
+    throw Error(Code::kEnvironment, "'", torch.string(),
+                "' is no installation of PyTorch (no version.py): ", kInstallTorch);
   }
   const std::string text = fs::read_file(torch / "version.py", 1 << 16, Code::kEnvironment);
   constexpr std::string_view kBefore = "__version__ = '";
@@ -33,8 +33,8 @@ void require_version(const std::filesystem::path& torch) {
   const std::string version =
       at == text.npos ? "?" : text.substr(begin, text.find_first_of("'+", begin) - begin);
   if (version == ECHELON_TORCH_VERSION) return;
-  throw Error(Code::kEnvironment, str("'", torch.string(), "' is PyTorch ", version,
-                                      ", expected " ECHELON_TORCH_VERSION ": ", kInstallTorch));
+  throw Error(Code::kEnvironment, "'", torch.string(), "' is PyTorch ", version,
+              ", expected " ECHELON_TORCH_VERSION ": ", kInstallTorch);
 }
 
 /// Loads libtorch by its path, so that the engine finds it by its name.
@@ -45,9 +45,9 @@ void load_torch(const std::filesystem::path& torch) {
     const std::filesystem::path file = torch / "lib" / name;
     std::string why;
     if (!std::filesystem::exists(file) || open_library(file, why) != nullptr) continue;
-    throw Error(Code::kEnvironment, str("PyTorch in '", torch.string(), "' cannot be loaded: ", why,
-                                        "; install it with what it depends on (python3 -m pip install "
-                                        "torch==" ECHELON_TORCH_VERSION ")"));
+    throw Error(Code::kEnvironment, "PyTorch in '", torch.string(), "' cannot be loaded: ", why,
+                "; install it with what it depends on (python3 -m pip install "
+                "torch==" ECHELON_TORCH_VERSION ")");
   }
 }
 
@@ -65,15 +65,15 @@ void* load_engine() {
       std::filesystem::exists(engine)) {
     const auto torch = find_python_package("torch");
     if (!torch) {
-      throw Error(Code::kEnvironment, str("PyTorch " ECHELON_TORCH_VERSION ", whose libraries train, is not ",
-                                          kPythonPlaces, ": ", kInstallTorch, " (", why, ")"));
+      throw Error(Code::kEnvironment, "PyTorch " ECHELON_TORCH_VERSION ", whose libraries train, is not ",
+                  kPythonPlaces, ": ", kInstallTorch, " (", why, ")");
     }
     load_torch(*torch);
     handle = open_library(engine, why);
   }
   if (handle == nullptr) {
-    throw Error(Code::kEnvironment, str("cannot load the training engine: ", why,
-                                        "; build it (./make.sh build) or keep bin/ and lib/ together"));
+    throw Error(Code::kEnvironment, "cannot load the training engine: ", why,
+                "; build it (./make.sh build) or keep bin/ and lib/ together");
   }
   // Whatever the loader found by itself, such as in LD_LIBRARY_PATH. What docker/collect.sh leaves of PyTorch
   // has no version.
@@ -88,9 +88,8 @@ void* engine_symbol(const char* symbol) {
   static void* const engine = load_engine();
   void* address = dlsym(engine, symbol);
   if (address == nullptr) {
-    throw Error(Code::kEnvironment,
-                str(plugin_path(kEngine).string(), " has no '", symbol,
-                    "': it is from a different version than this program; build both together"));
+    throw Error(Code::kEnvironment, plugin_path(kEngine).string(), " has no '", symbol,
+                "': it is from a different version than this program; build both together");
   }
   return address;
 }

@@ -92,7 +92,7 @@ void settle_chat_options(const CLI::App& command, const ChatArguments& arguments
   if (!options.chats()) {
     for (const CLI::Option* option : command.get_options()) {
       if (option->get_group() == kChats && option->count() > 0)
-        throw Error(Code::kUsage, str(option->get_name(), " needs --format chat or preference"));
+        throw Error(Code::kUsage, option->get_name(), " needs --format chat or preference");
     }
   }
   options.chat.changed = choice_of<ChangedTurns>(arguments.changed).value_or(options.chat.changed);

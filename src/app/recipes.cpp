@@ -26,9 +26,8 @@ const recipe::BuiltinRecipe& find(const std::string& name) {
   std::vector<std::string> names;
   for (const recipe::BuiltinRecipe& recipe : recipe::builtin_recipes()) names.emplace_back(recipe.name);
   const std::string near = recipe::nearest_builtin(name);
-  throw Error(Code::kUsage,
-              str("recipes: no recipe '", name, "'; ",
-                  near.empty() ? "there are: " + join(names, ", ") : str("did you mean ", near, "?")));
+  throw Error(Code::kUsage, "recipes: no recipe '", name, "'; ",
+              near.empty() ? "there are: " + join(names, ", ") : str("did you mean ", near, "?"));
 }
 
 void list() {
@@ -46,8 +45,8 @@ void copy(const std::string& name, const std::string& destination) {
   fs::Path path = destination;
   if (std::filesystem::is_directory(path)) path /= str(recipe.name, ".yaml");
   if (std::filesystem::exists(path)) {
-    throw Error(Code::kUsage,
-                str("recipes cp: '", path.string(), "' exists and is not overwritten; name another file"));
+    throw Error(Code::kUsage, "recipes cp: '", path.string(),
+                "' exists and is not overwritten; name another file");
   }
   fs::NewFile file(path, Code::kEnvironment);
   file.write(0, std::as_bytes(std::span(recipe.text)));
@@ -87,7 +86,7 @@ void translate_file(const std::string& name, const std::string& output, int rank
     return;
   }
   if (std::filesystem::exists(output))
-    throw Error(Code::kUsage, str("recipes from: '", printable(output), "' exists and is not overwritten"));
+    throw Error(Code::kUsage, "recipes from: '", printable(output), "' exists and is not overwritten");
   fs::publish_file(output, recipe, Code::kUsage);
   std::cout << output << '\n';
 }

@@ -87,8 +87,8 @@ class StartCheck {
     if (arguments.print || !arguments.options.dependency.empty() ||
         !arguments.options.container_image.empty())
       return log::warn(str("echelon: as things are here, the job could not start: ", all));
-    throw Error(Code::kUsage, str("the job could not start: ", all,
-                                  "; --submit-anyway submits it all the same, for what only its nodes have"));
+    throw Error(Code::kUsage, "the job could not start: ", all,
+                "; --submit-anyway submits it all the same, for what only its nodes have");
   }
 
  private:

@@ -47,9 +47,9 @@ ProfileRange read_profile(const std::string& text) {
       read_integer(text.substr(0, dots), range.first).empty() && read_integer(last, range.last).empty();
   if (!numbers || range.first < 1 || range.last < range.first ||
       range.last - range.first >= kMostProfiledSteps) {
-    throw Error(Code::kUsage,
-                str("--profile ", text, ": expected the first and the last step, e.g. 10..12, at most ",
-                    kMostProfiledSteps, " steps from 1 on"));
+    throw Error(Code::kUsage, "--profile ", text,
+                ": expected the first and the last step, e.g. 10..12, at most ", kMostProfiledSteps,
+                " steps from 1 on");
   }
   return range;
 }

@@ -93,8 +93,8 @@ void print_text(const ValidateArguments& arguments) {
 void print_value(const ValidateArguments& arguments) {
   const recipe::Key* key = recipe::find_key(arguments.value);
   if (key == nullptr) {
-    throw Error(Code::kUsage, str("--value: no key '", printable(arguments.value), "'; ",
-                                  recipe::suggestion_for(arguments.value)));
+    throw Error(Code::kUsage, "--value: no key '", printable(arguments.value), "'; ",
+                recipe::suggestion_for(arguments.value));
   }
   // Skips check_against_model(), which loads the engine: scripts ask for values on many machines at once,
   // after the recipe was validated.
@@ -107,9 +107,8 @@ void print_value(const ValidateArguments& arguments) {
 /// Prints numbers of nodes for the job script, one a line.
 void print_fewer_nodes(const ValidateArguments& arguments) {
   if (arguments.ranks % arguments.fewer_nodes != 0)
-    throw Error(Code::kUsage,
-                str("--fewer-nodes is ", arguments.fewer_nodes, "; expected a divisor of --ranks (",
-                    arguments.ranks, "), the ranks of each node"));
+    throw Error(Code::kUsage, "--fewer-nodes is ", arguments.fewer_nodes, "; expected a divisor of --ranks (",
+                arguments.ranks, "), the ranks of each node");
   const LoadedRecipe loaded = load_recipe(arguments.recipe, arguments.overrides);
   tell_which(loaded);
   validate_for_size(loaded.recipe, arguments.ranks);

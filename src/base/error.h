@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/str.h"
+
 namespace echelon {
 
 /// The kind of a command's failure; the value is the process's exit code (docs/exit_codes.md).
@@ -21,7 +23,10 @@ enum class Code {
 /// The one exception type. Its text says what failed, where, what was expected and what to do, in one line.
 class Error : public std::runtime_error {
  public:
-  Error(Code code, const std::string& text) : std::runtime_error(text), code_(code) {}
+  /// The text is all that follows `code`, joined by str().
+  template <class First, class... Rest>
+  Error(Code code, const First& first, const Rest&... rest)
+      : std::runtime_error(str(first, rest...)), code_(code) {}
   /// Returns the error of a failure that is reported already, here or by another rank. It ends the process
   /// with `code` and is not printed.
   [[nodiscard]] static Error already_reported(Code code) {
@@ -36,13 +41,14 @@ class Error : public std::runtime_error {
     error.of_system_ = true;
     return error;
   }
-  /// Returns the error of a call that only a fault of Echelon makes. `text` says what is wrong.
-  [[nodiscard]] static Error internal(const std::string& text) {
-    return {Code::kInternal, "internal error: " + text + "; this is a fault of Echelon: please report it"};
+  /// Returns the error of a call that only a fault of Echelon makes. `parts` say what is wrong.
+  template <class... Parts>
+  [[nodiscard]] static Error internal(const Parts&... parts) {
+    return {Code::kInternal, "internal error: ", parts..., "; this is a fault of Echelon: please report it"};
   }
   /// Returns this error with "<doing>: " in front of its text.
   [[nodiscard]] Error in(std::string_view doing) const {
-    Error error(code_, std::string(doing) + ": " + what());
+    Error error(code_, doing, ": ", what());
     error.of_system_ = of_system_;
     return error;
   }

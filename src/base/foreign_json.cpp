@@ -118,7 +118,7 @@ template <class Json>
 Json parsed(std::string_view text, const std::string& what, Code code, const JsonLimits& limits) {
   Json value;
   const std::string problem = read_into(value, text, limits);
-  if (!problem.empty()) throw Error(code, str(what, ": ", problem));
+  if (!problem.empty()) throw Error(code, what, ": ", problem);
   return value;
 }
 

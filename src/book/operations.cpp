@@ -98,9 +98,9 @@ std::vector<at::Tensor> casts_of(c10::ArrayRef<IValue> arguments) {
 std::vector<IValue> broadcast_into_last(const c10::OperatorHandle& op, c10::ArrayRef<IValue> arguments) {
   const bool has_out = op.operator_name().overload_name.ends_with("out");
   if (!has_out || arguments.empty() || !arguments.back().isTensor()) {
-    throw Error(Code::kEnvironment,
-                str("PyTorch does not say which shape the result of ", op.operator_name().name,
-                    " has without computing it; src/book/by_hand.cpp lists those that are known"));
+    throw Error(Code::kEnvironment, "PyTorch does not say which shape the result of ",
+                op.operator_name().name,
+                " has without computing it; src/book/by_hand.cpp lists those that are known");
   }
   std::vector<std::int64_t> shape;
   for (const IValue& argument : arguments.slice(0, arguments.size() - 1)) {

@@ -44,8 +44,8 @@ CallThread::CallThread() : shared_(std::make_shared<Shared>()) {
   try {
     std::thread([shared = shared_] { shared->serve(); }).detach();
   } catch (const std::system_error& error) {
-    throw Error(Code::kEnvironment, str("cannot start a thread: ", error.code().message(),
-                                        "; raise the limit of processes (ulimit -u) or of memory"));
+    throw Error(Code::kEnvironment, "cannot start a thread: ", error.code().message(),
+                "; raise the limit of processes (ulimit -u) or of memory");
   }
 }
 

@@ -21,9 +21,8 @@ std::optional<int> count_of(const Getenv& getenv, const char* name) {
   const char* end = value + std::strlen(value);
   const auto [stop, fault] = std::from_chars(value, end, count);
   if (fault != std::errc{} || stop != end || count < 0) {
-    throw Error(Code::kEnvironment,
-                str("the environment variable ", name, " is '", value,
-                    "', expected a number of tasks: start the ", "program with srun or mpirun, or unset it"));
+    throw Error(Code::kEnvironment, "the environment variable ", name, " is '", value,
+                "', expected a number of tasks: start the ", "program with srun or mpirun, or unset it");
   }
   return count;
 }
@@ -70,10 +69,10 @@ void check_launch(Launch launch, const LaunchEnvironment& environment) {
   if (!environment.pmix_namespace.empty()) return;
   if (environment.slurm_tasks.value_or(1) > 1) {
     throw Error(
-        Code::kEnvironment,
-        str("started by srun as task ", environment.slurm_task.value_or(0), " of ", *environment.slurm_tasks,
-            " without PMIx: add --mpi=pmix to srun (or set MpiDefault=pmix in slurm.conf); continuing would ",
-            "make ", *environment.slurm_tasks, " runs of one rank each in the same folder"));
+        Code::kEnvironment, "started by srun as task ", environment.slurm_task.value_or(0), " of ",
+        *environment.slurm_tasks,
+        " without PMIx: add --mpi=pmix to srun (or set MpiDefault=pmix in slurm.conf); continuing would ",
+        "make ", *environment.slurm_tasks, " runs of one rank each in the same folder");
   }
   throw Error(Code::kEnvironment,
               "no PMIx server (PMIX_NAMESPACE is not set): start the ranks with srun --mpi=pmix or mpirun");
@@ -81,15 +80,14 @@ void check_launch(Launch launch, const LaunchEnvironment& environment) {
 
 void check_pmix_answer(const std::string& name_space, int size, const LaunchEnvironment& environment) {
   if (name_space.starts_with("singleton")) {
-    throw Error(Code::kEnvironment,
-                str("PMIx found no server and made this process a job of its own (", name_space,
-                    "): start the ranks with srun --mpi=pmix or mpirun, and pass PMIX_* on into containers"));
+    throw Error(Code::kEnvironment, "PMIx found no server and made this process a job of its own (",
+                name_space,
+                "): start the ranks with srun --mpi=pmix or mpirun, and pass PMIX_* on into containers");
   }
   if (environment.slurm_tasks && *environment.slurm_tasks != size) {
-    throw Error(Code::kEnvironment,
-                str("PMIx counts ", size, " ranks in ", name_space, " but Slurm started ",
-                    *environment.slurm_tasks, " tasks in step ", environment.slurm_job, ".",
-                    environment.slurm_step, ": start every rank with one srun --mpi=pmix"));
+    throw Error(Code::kEnvironment, "PMIx counts ", size, " ranks in ", name_space, " but Slurm started ",
+                *environment.slurm_tasks, " tasks in step ", environment.slurm_job, ".",
+                environment.slurm_step, ": start every rank with one srun --mpi=pmix");
   }
 }
 

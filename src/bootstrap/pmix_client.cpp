@@ -101,8 +101,8 @@ pmix_proc_t process(const char* name_space, pmix_rank_t rank) {
 }
 
 [[noreturn]] void fail(const std::string& doing, pmix_status_t status, const std::string& circumstances) {
-  throw Error(Code::kEnvironment,
-              str(doing, " failed: ", pmix().error_string(status), " (", status, "), ", circumstances));
+  throw Error(Code::kEnvironment, doing, " failed: ", pmix().error_string(status), " (", status, "), ",
+              circumstances);
 }
 
 }  // namespace
@@ -124,9 +124,8 @@ void PmixClient::connect() {
   const auto status =
       self_->calls.call_within(timeout_s_, [self = self_, init] { return init(&self->proc, nullptr, 0); });
   if (!status) {
-    throw Error(Code::kEnvironment,
-                str("PMIx_Init did not return within ", timeout_s_, " s, waiting for the PMIx server of ",
-                    environment_.pmix_namespace, "; ", circumstances()));
+    throw Error(Code::kEnvironment, "PMIx_Init did not return within ", timeout_s_,
+                " s, waiting for the PMIx server of ", environment_.pmix_namespace, "; ", circumstances());
   }
   if (*status != PMIX_SUCCESS) {
     fail("PMIx_Init", *status,
@@ -154,8 +153,8 @@ int PmixClient::job_size() const {
   const int type = value->type;
   release(value);
   if (!right_type || size < 1) {
-    throw Error(Code::kEnvironment, str("PMIx returned the number of ranks as type ", type,
-                                        ", expected a positive uint32; ", circumstances()));
+    throw Error(Code::kEnvironment, "PMIx returned the number of ranks as type ", type,
+                ", expected a positive uint32; ", circumstances());
   }
   return size;
 }
@@ -229,8 +228,8 @@ void PmixClient::abort(int exit_code, const std::string& reason) {
 void PmixClient::finalize() {
   const auto status = self_->calls.call_within(timeout_s_, [] { return pmix().finalize(nullptr, 0); });
   if (!status) {
-    throw Error(Code::kEnvironment,
-                str("PMIx_Finalize did not return within ", timeout_s_, " s; ", circumstances()));
+    throw Error(Code::kEnvironment, "PMIx_Finalize did not return within ", timeout_s_, " s; ",
+                circumstances());
   }
   if (*status != PMIX_SUCCESS) fail("PMIx_Finalize", *status, circumstances());
 }

@@ -90,15 +90,14 @@ std::vector<Blob> PmixJob::exchange(std::string_view name, const Blob& mine) {
     }
     const auto bytes = client_.published(rank, key, client_.timeout_s());
     if (!bytes) {
-      throw Error(Code::kPeer,
-                  str("exchange '", name, "': rank ", rank, " took part, but its data did not arrive within ",
-                      client_.timeout_s(), " s; ", client_.circumstances()));
+      throw Error(Code::kPeer, "exchange '", name, "': rank ", rank,
+                  " took part, but its data did not arrive within ", client_.timeout_s(), " s; ",
+                  client_.circumstances());
     }
     Unwrapped theirs = unwrap(*bytes);
     if (theirs.name != name) {
-      throw Error(Code::kPeer,
-                  str("rank ", rank, " is at exchange '", theirs.name, "' where rank ", info_.rank,
-                      " is at exchange '", name, "': the ranks do not run the same program or recipe"));
+      throw Error(Code::kPeer, "rank ", rank, " is at exchange '", theirs.name, "' where rank ", info_.rank,
+                  " is at exchange '", name, "': the ranks do not run the same program or recipe");
     }
     all.push_back(std::move(theirs.bytes));
   }
@@ -132,8 +131,8 @@ void PmixJob::report_missing(std::string_view name, const std::string& key) cons
   std::ranges::reverse(missing);
   const std::string who = missing.empty() ? "all ranks arrived, but too late, or the server lost them"
                                           : str("no sign of rank ", join(missing, ", "));
-  throw Error(Code::kPeer, str("waited ", client_.timeout_s(), " s for all ", info_.size, " ranks at '", name,
-                               "': ", who, "; ", client_.circumstances()));
+  throw Error(Code::kPeer, "waited ", client_.timeout_s(), " s for all ", info_.size, " ranks at '", name,
+              "': ", who, "; ", client_.circumstances());
 }
 
 void PmixJob::abort(int exit_code, const std::string& reason) {

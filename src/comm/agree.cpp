@@ -41,9 +41,9 @@ void check_digests(const Communicator& comm, double sum) {
   // Exact in fp64: 32 bits per rank leave room for 2^21 ranks.
   if (sum == static_cast<double>(comm.digest()) * comm.size()) return;
   const std::vector<std::string> last = comm.recent();
-  throw Error(Code::kPeer,
-              str("rank ", comm.rank(), " has issued different operations than the other ranks; its last: ",
-                  last.empty() ? "none" : last.back(), "; compare with their logs"));
+  throw Error(Code::kPeer, "rank ", comm.rank(),
+              " has issued different operations than the other ranks; its last: ",
+              last.empty() ? "none" : last.back(), "; compare with their logs");
 }
 
 }  // namespace echelon

@@ -34,7 +34,7 @@ Pending LocalCommunicator::all_reduce(void* data, std::size_t count, DType type,
 }
 
 Pending LocalCommunicator::broadcast(void*, std::size_t bytes, int root, std::string_view label) {
-  if (root != 0) throw Error::internal(str("broadcast '", label, "' from rank ", root, " in a group of 1"));
+  if (root != 0) throw Error::internal("broadcast '", label, "' from rank ", root, " in a group of 1");
   record(make_operation(OperationKind::kBroadcast, bytes, DType::kU8, label));
   return {};
 }

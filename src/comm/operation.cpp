@@ -48,7 +48,7 @@ std::string_view name_of(ReduceOp op) {
 
 void require_sum_of(OperationKind kind, DType type, std::string_view label) {
   const auto refuse = [&](const char* expected) {
-    throw Error::internal(str(name_of(kind), " '", label, "' of ", name_of(type), ", expected ", expected));
+    throw Error::internal(name_of(kind), " '", label, "' of ", name_of(type), ", expected ", expected);
   };
   const bool narrow = type == DType::kBF16 || type == DType::kF16;
   const bool wide = type == DType::kF64 || type == DType::kI64;

@@ -111,7 +111,7 @@ void reduce_typed(std::span<const void* const> sources, ReduceOp op, T* output, 
 void sum_scaled(std::span<const void* const> sources, DType type, float* output, std::size_t count,
                 float scale, bool accumulate) {
   if (type != DType::kF32 && type != DType::kBF16 && type != DType::kF16) {
-    throw Error::internal(str("reduce-scatter of ", name_of(type), ", expected fp32, bf16 or fp16"));
+    throw Error::internal("reduce-scatter of ", name_of(type), ", expected fp32, bf16 or fp16");
   }
   alignas(64) float sums[kBlock];
   for (std::size_t begin = 0; begin < count; begin += kBlock) {
@@ -138,7 +138,7 @@ void reduce_in_order(std::span<const void* const> sources, DType type, ReduceOp 
     case DType::kI64:
       return reduce_typed(sources, op, static_cast<std::int64_t*>(output), count);
     default:
-      throw Error::internal(str("all-reduce of ", name_of(type), ", expected fp32, fp64 or int64"));
+      throw Error::internal("all-reduce of ", name_of(type), ", expected fp32, fp64 or int64");
   }
 }
 

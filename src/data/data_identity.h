@@ -28,7 +28,7 @@ template <std::size_t N>
 
 /// A batch to be filled with samples [first, first + count). Throws Error(kInternal) for a negative number.
 [[nodiscard]] inline SampleBatch empty_batch(std::int64_t first, std::int64_t count) {
-  if (first < 0 || count < 0) throw Error::internal(str("a read of ", count, " samples from sample ", first));
+  if (first < 0 || count < 0) throw Error::internal("a read of ", count, " samples from sample ", first);
   return {.samples = count, .first_sample = first};
 }
 

@@ -26,13 +26,13 @@ using data::first_file;
 
 void check_sizes(const DataOptions& options, std::int64_t vocab_size) {
   if (options.seq_len < 1 || options.seq_len > (std::int64_t{1} << 30)) {
-    throw Error(Code::kUsage, str("data.seq_len is ", options.seq_len, ", expected 1 to 2^30"));
+    throw Error(Code::kUsage, "data.seq_len is ", options.seq_len, ", expected 1 to 2^30");
   }
   if (options.target_len < 1 || options.target_len > (std::int64_t{1} << 30)) {
-    throw Error(Code::kUsage, str("data.target_len is ", options.target_len, ", expected 1 to 2^30"));
+    throw Error(Code::kUsage, "data.target_len is ", options.target_len, ", expected 1 to 2^30");
   }
   if (vocab_size < 2 || vocab_size > (std::int64_t{1} << 31)) {
-    throw Error(Code::kUsage, str("model.vocab_size is ", vocab_size, ", expected 2 to 2^31"));
+    throw Error(Code::kUsage, "model.vocab_size is ", vocab_size, ", expected 2 to 2^31");
   }
 }
 
@@ -42,15 +42,15 @@ TokenFile open_matching(const std::string& path, const DataOptions& options, std
   const TokenFileHeader& header = file.header();
   // A tokenizer may have more ids than the model where no text has them, as Gemma 3's sign for images.
   if (header.max_token >= static_cast<std::uint64_t>(vocab_size)) {
-    throw Error(Code::kData, str("token file '", path, "' has ids up to ", header.max_token,
-                                 " of a vocabulary of ", header.vocab_size, ", but model.vocab_size is ",
-                                 vocab_size, ": set model.vocab_size to ", header.vocab_size, " or more"));
+    throw Error(Code::kData, "token file '", path, "' has ids up to ", header.max_token,
+                " of a vocabulary of ", header.vocab_size, ", but model.vocab_size is ", vocab_size,
+                ": set model.vocab_size to ", header.vocab_size, " or more");
   }
   const std::string tokenizer = tokenizer_path(options);
   if (!tokenizer.empty() && header.tokenizer_digest != 0 &&
       tokenizer_digest(tokenizer) != header.tokenizer_digest) {
-    throw Error(Code::kData, str("token file '", path, "' was made with another tokenizer than '", tokenizer,
-                                 "': name the right one in data.tokenizer or prepare the data again"));
+    throw Error(Code::kData, "token file '", path, "' was made with another tokenizer than '", tokenizer,
+                "': name the right one in data.tokenizer or prepare the data again");
   }
   return file;
 }
@@ -67,10 +67,9 @@ std::int32_t document_end_of(const TokenFile& file) {
 /// predict.
 void require_targets(const TokenFile& file, const DataOptions& options) {
   if (options.packing == Packing::kStream || file.document_count() < file.token_count()) return;
-  throw Error(Code::kData,
-              str("token file '", file.path().string(), "' has nothing to predict: its ",
-                  file.document_count(), " documents have one token each, and data.packing is ",
-                  word_of(options.packing), ": prepare longer documents, or set data.packing: stream"));
+  throw Error(Code::kData, "token file '", file.path().string(), "' has nothing to predict: its ",
+              file.document_count(), " documents have one token each, and data.packing is ",
+              word_of(options.packing), ": prepare longer documents, or set data.packing: stream");
 }
 
 /// Returns the name of the documents of `file`, and the kind of data that reads them.
@@ -86,9 +85,8 @@ std::unique_ptr<Loader> open_file(const std::string& path, const DataOptions& op
   TokenFile file = open_matching(path, options, vocab_size);
   const auto [held, kind] = held_by(file);
   if (kind != options.kind) {
-    throw Error(Code::kData,
-                str("token file '", path, "' holds ", held, ", but data.kind is ", word_of(options.kind),
-                    ": set data.kind: ", word_of(kind), ", or name another file"));
+    throw Error(Code::kData, "token file '", path, "' holds ", held, ", but data.kind is ",
+                word_of(options.kind), ": set data.kind: ", word_of(kind), ", or name another file");
   }
   if (kind == DataKind::kPairs)
     return std::make_unique<PairLoader>(std::move(file), options.seq_len, options.target_len, shuffle);
@@ -107,8 +105,8 @@ std::unique_ptr<Loader> open_file(const std::string& path, const DataOptions& op
 std::uint64_t share_of(const std::string& path, double weight) {
   constexpr double kUnit = 1e6;
   if (!(weight >= 1 / kUnit && weight <= kUnit)) {
-    throw Error(Code::kUsage, str("data.mixture: the weight of '", path, "' is ", weight,
-                                  ", expected 0.000001 to 1000000"));
+    throw Error(Code::kUsage, "data.mixture: the weight of '", path, "' is ", weight,
+                ", expected 0.000001 to 1000000");
   }
   return static_cast<std::uint64_t>(std::llround(weight * kUnit));
 }
@@ -124,18 +122,15 @@ std::unique_ptr<Loader> open_mixture(const DataOptions& options, std::int64_t vo
     const TokenFile file(path);
     const std::uint64_t own = file.header().tokenizer_digest;
     if (digest != 0 && own != 0 && own != digest) {
-      throw Error(Code::kData,
-                  str("data.mixture: '", path, "' was made with another tokenizer than '",
-                      options.mixture.front().first, "': prepare all files with the same one (--tokenizer)"));
+      throw Error(Code::kData, "data.mixture: '", path, "' was made with another tokenizer than '",
+                  options.mixture.front().first, "': prepare all files with the same one (--tokenizer)");
     }
     digest = digest == 0 ? own : digest;
     const std::int32_t own_end = document_end_of(file);
     if (end >= 0 && own_end >= 0 && own_end != end) {
-      throw Error(
-          Code::kData,
-          str("data.mixture: documents of '", path, "' end with id ", own_end, ", those of '",
-              first_file(options), "' with ", end,
-              ": prepare all files with the tokenizer in the folder of the same model (--tokenizer)"));
+      throw Error(Code::kData, "data.mixture: documents of '", path, "' end with id ", own_end,
+                  ", those of '", first_file(options), "' with ", end,
+                  ": prepare all files with the tokenizer in the folder of the same model (--tokenizer)");
     }
     end = end < 0 ? own_end : end;
   }

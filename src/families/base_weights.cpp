@@ -19,8 +19,8 @@ using std::filesystem::path;
 constexpr std::string_view kPrefix = "model/";
 
 [[noreturn]] void refuse(const std::string& folder, const std::string& problem) {
-  throw Error(Code::kCheckpoint,
-              str("'", folder, "' is not the base that the adapters were trained on: ", problem));
+  throw Error(Code::kCheckpoint, "'", folder,
+              "' is not the base that the adapters were trained on: ", problem);
 }
 
 }  // namespace
@@ -90,8 +90,8 @@ std::unique_ptr<const BaseWeights> open_base(const BaseNote& note, const BasePla
   };
   const auto place = std::ranges::find_if(places.folders, exists);
   if (place == places.folders.end()) {
-    throw Error(Code::kCheckpoint, str("the base that the adapters were trained on is gone: there is no '",
-                                       places.folders.front(), "'; put it back, or ", places.how));
+    throw Error(Code::kCheckpoint, "the base that the adapters were trained on is gone: there is no '",
+                places.folders.front(), "'; put it back, or ", places.how);
   }
   auto base = std::make_unique<const BaseWeights>(*place, tells);
   for (const BaseNote::Tensor& noted : note.tensors) {

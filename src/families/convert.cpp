@@ -64,7 +64,7 @@ void convert(std::span<const std::byte> from, DType from_type, std::span<std::by
   } else if (is_floating(from_type) && to_type == DType::kBF16) {
     to_bf16(from, from_type, to);
   } else {
-    throw Error::internal(str("a conversion of ", name_of(from_type), " to ", name_of(to_type)));
+    throw Error::internal("a conversion of ", name_of(from_type), " to ", name_of(to_type));
   }
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 checkpoint::Json parse_object(const std::string& text, const std::string& what) {
   checkpoint::Json json = checkpoint::parse_json(text, what);
-  if (!json.is_object()) throw Error(Code::kCheckpoint, str(what, ": expected a JSON object"));
+  if (!json.is_object()) throw Error(Code::kCheckpoint, what, ": expected a JSON object");
   return json;
 }
 

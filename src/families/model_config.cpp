@@ -75,7 +75,7 @@ std::string ModelConfig::text_or(const char* key, const char* otherwise) const {
 }
 
 void ModelConfig::fail(const std::string& problem) const {
-  throw Error(Code::kCheckpoint, str(what_, ": ", problem));
+  throw Error(Code::kCheckpoint, what_, ": ", problem);
 }
 
 void ModelConfig::differs(const std::string& what) const {

@@ -83,7 +83,7 @@ std::string ModelDescription::whole_recipe() const {
 ModelDescription describe_model(const std::string& source, const std::string& what, Purpose purpose,
                                 const HasTensor& has_tensor) {
   Json json = checkpoint::parse_json(source, what);
-  if (!json.is_object()) throw Error(Code::kCheckpoint, str(what, ": expected a JSON object"));
+  if (!json.is_object()) throw Error(Code::kCheckpoint, what, ": expected a JSON object");
   const std::string type = checkpoint::text(json, "model_type", what);
   ModelConfig config(std::move(json), what, purpose);
   if (config.has("quantization_config")) config.fail("the weights are quantized; import the original ones");

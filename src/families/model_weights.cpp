@@ -44,7 +44,7 @@ ModelWeights::ModelWeights(const path& input, std::string doing) : doing_(std::m
 }
 
 void ModelWeights::refuse(const std::string& problem) const {
-  throw Error(Code::kCheckpoint, str(doing_, " '", folder().string(), "': ", problem));
+  throw Error(Code::kCheckpoint, doing_, " '", folder().string(), "': ", problem);
 }
 
 std::string ModelWeights::stored_name(const std::string& name) const {
@@ -186,11 +186,11 @@ std::string config_of(const path& folder) {
 std::string model_section(const path& folder) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored))
-    throw Error(Code::kUsage, str("there is no folder '", folder.string(), '\''));
+    throw Error(Code::kUsage, "there is no folder '", folder.string(), '\'');
   if (!checkpoint::entry_exists(folder / "config.json"))
-    throw Error(Code::kUsage, str("folder '", folder.string(),
-                                  "' has no config.json; expected a Hugging Face "
-                                  "folder: config.json and safetensors"));
+    throw Error(Code::kUsage, "folder '", folder.string(),
+                "' has no config.json; expected a Hugging Face "
+                "folder: config.json and safetensors");
   std::unique_ptr<WeightSource> source;  // few models ask
   return describe(config_of(folder), folder,
                   [&](const std::string& name) {

@@ -41,8 +41,8 @@ SafetensorsLayout lay_out_safetensors(const std::vector<SafetensorsEntry>& entri
   const std::uint64_t padded = (sizeof(std::uint64_t) + json.size() + kPage - 1) / kPage * kPage;
   json.resize(padded - sizeof(std::uint64_t), ' ');
   if (json.size() > checkpoint::kMaxSafetensorsHeader) {
-    throw Error(Code::kCheckpoint, str("safetensors allows a header of ", checkpoint::kMaxSafetensorsHeader,
-                                       " bytes, these tensors need ", json.size(), ": use --to hdf5"));
+    throw Error(Code::kCheckpoint, "safetensors allows a header of ", checkpoint::kMaxSafetensorsHeader,
+                " bytes, these tensors need ", json.size(), ": use --to hdf5");
   }
   const std::uint64_t length = json.size();
   layout.head.resize(sizeof(length));

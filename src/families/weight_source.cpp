@@ -31,10 +31,9 @@ bool is_pickle(const Path& path) {
 }
 
 [[noreturn]] void refuse_pickle(const Path& path) {
-  throw Error(Code::kUsage,
-              str(quoted(path),
-                  " is a pickle file, which can run any program when it is read, so it is never "
-                  "opened here; convert it to safetensors first: see docs/echelon_ckpt.md"));
+  throw Error(Code::kUsage, quoted(path),
+              " is a pickle file, which can run any program when it is read, so it is never "
+              "opened here; convert it to safetensors first: see docs/echelon_ckpt.md");
 }
 
 /// Returns why a folder without the expected files is refused.
@@ -42,18 +41,17 @@ bool is_pickle(const Path& path) {
   for (const Path& entry : fs::list_folder(folder, Code::kUsage)) {
     if (is_pickle(entry)) refuse_pickle(entry);
   }
-  throw Error(Code::kUsage, str("folder ", quoted(folder), " holds neither ", kSingle, " nor ", kIndex,
-                                "; name the .safetensors file itself if it has another name"));
+  throw Error(Code::kUsage, "folder ", quoted(folder), " holds neither ", kSingle, " nor ", kIndex,
+              "; name the .safetensors file itself if it has another name");
 }
 
 /// Download caches consist of links, so the message says how to get plain files.
 void refuse_link(const Path& path) {
   struct stat info {};
   if (fs::disk().lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
-    throw Error(Code::kCheckpoint,
-                str(quoted(path),
-                    " is a symbolic link, which import does not follow; copy the folder with "
-                    "'cp -rL', or download it with 'hf download MODEL --local-dir FOLDER'"));
+    throw Error(Code::kCheckpoint, quoted(path),
+                " is a symbolic link, which import does not follow; copy the folder with "
+                "'cp -rL', or download it with 'hf download MODEL --local-dir FOLDER'");
   }
 }
 
@@ -61,7 +59,7 @@ void refuse_link(const Path& path) {
 
 WeightSource::WeightSource(const Path& input) {
   if (is_pickle(input)) refuse_pickle(input);
-  if (!checkpoint::entry_exists(input)) throw Error(Code::kUsage, str("there is no ", quoted(input)));
+  if (!checkpoint::entry_exists(input)) throw Error(Code::kUsage, "there is no ", quoted(input));
   if (input.filename().string().ends_with(".safetensors")) {
     folder_ = input.has_parent_path() ? input.parent_path() : Path(".");
     (void)add_file(input);
@@ -69,14 +67,14 @@ WeightSource::WeightSource(const Path& input) {
   }
   std::error_code ignored;
   if (!std::filesystem::is_directory(input, ignored)) {
-    throw Error(Code::kUsage, str(quoted(input), " is neither a folder nor a .safetensors file"));
+    throw Error(Code::kUsage, quoted(input), " is neither a folder nor a .safetensors file");
   }
   folder_ = input;
   const bool single = checkpoint::entry_exists(input / kSingle);
   const bool indexed = checkpoint::entry_exists(input / kIndex);
   if (single && indexed) {
-    throw Error(Code::kCheckpoint, str("folder ", quoted(input), " holds both ", kSingle, " and ", kIndex,
-                                       ": remove one of them"));
+    throw Error(Code::kCheckpoint, "folder ", quoted(input), " holds both ", kSingle, " and ", kIndex,
+                ": remove one of them");
   }
   if (!single && !indexed) refuse_folder(input);
   if (single) {
@@ -90,7 +88,7 @@ std::uint64_t WeightSource::add_file(const Path& path) {
   refuse_link(path);
   File file{.path = path, .input = checkpoint::open_input(path)};
   if (fs::disk().fstat(file.input.fd.get(), &file.opened) != 0)
-    throw Error(Code::kCheckpoint, str("cannot stat ", quoted(path), ": ", fs::reason(errno)));
+    throw Error(Code::kCheckpoint, "cannot stat ", quoted(path), ": ", fs::reason(errno));
   std::uint64_t bytes = 0;
   for (checkpoint::SafetensorsTensor& tensor : checkpoint::load_safetensors_header(file.input, path)) {
     bytes += tensor.bytes;
@@ -99,8 +97,8 @@ std::uint64_t WeightSource::add_file(const Path& path) {
                         tensor.other_type};
     const auto [at, added] = tensors_.emplace(std::move(name), std::move(source));
     if (!added) {
-      throw Error(Code::kCheckpoint, str("tensor '", at->first, "' is in ", quoted(path), " and in ",
-                                         quoted(files_[at->second.file].path)));
+      throw Error(Code::kCheckpoint, "tensor '", at->first, "' is in ", quoted(path), " and in ",
+                  quoted(files_[at->second.file].path));
     }
   }
   files_.push_back(std::move(file));
@@ -116,7 +114,7 @@ void WeightSource::add_indexed(const Path& path) {
   std::uint64_t bytes = 0;
   for (const std::string& name : names) {
     if (!checkpoint::entry_exists(folder_ / name))
-      throw Error(Code::kCheckpoint, str(quoted(path), " lists the file '", name, "', which is missing"));
+      throw Error(Code::kCheckpoint, quoted(path), " lists the file '", name, "', which is missing");
     bytes += add_file(folder_ / name);
   }
   for (const auto& [tensor, file] : index.files) {
@@ -124,26 +122,26 @@ void WeightSource::add_indexed(const Path& path) {
     if (found == tensors_.end()) {
       absent_.push_back(tensor);
     } else if (files_[found->second.file].path.filename() != file) {
-      throw Error(Code::kCheckpoint, str(quoted(path), " lists tensor '", tensor, "' in '", file,
-                                         "', which does not contain it"));
+      throw Error(Code::kCheckpoint, quoted(path), " lists tensor '", tensor, "' in '", file,
+                  "', which does not contain it");
     }
   }
   for (const auto& [name, tensor] : tensors_) {
     if (!index.files.contains(name))
-      throw Error(Code::kCheckpoint, str("tensor '", name, "' in ", quoted(files_[tensor.file].path),
-                                         " is not listed in ", quoted(path)));
+      throw Error(Code::kCheckpoint, "tensor '", name, "' in ", quoted(files_[tensor.file].path),
+                  " is not listed in ", quoted(path));
   }
   if (index.total_size && bytes != *index.total_size && absent_.empty()) {
-    throw Error(Code::kCheckpoint,
-                str(quoted(path), " states 'total_size' ", *index.total_size, ", its tensors have ", bytes,
-                    " bytes: a file may be from another version; if all are right, correct the number"));
+    throw Error(Code::kCheckpoint, quoted(path), " states 'total_size' ", *index.total_size,
+                ", its tensors have ", bytes,
+                " bytes: a file may be from another version; if all are right, correct the number");
   }
 }
 
 void WeightSource::read(const SourceTensor& tensor, std::uint64_t at, std::span<std::byte> to) const {
   const File& file = files_[tensor.file];
   if (at > tensor.bytes || to.size() > tensor.bytes - at)
-    throw Error(Code::kCheckpoint, str("tensor '", tensor.info.name, "' has only ", tensor.bytes, " bytes"));
+    throw Error(Code::kCheckpoint, "tensor '", tensor.info.name, "' has only ", tensor.bytes, " bytes");
   fs::read_at(file.input.fd, tensor.offset + at, to, Code::kCheckpoint, file.path);
 }
 
@@ -156,7 +154,7 @@ void WeightSource::check_unchanged() const {
     if (fs::disk().fstat(file.input.fd.get(), &now) == 0 && now.st_size == file.opened.st_size &&
         same(now.st_mtim, file.opened.st_mtim))
       continue;
-    throw Error(Code::kCheckpoint, str(quoted(file.path), " changed while it was read; start again"));
+    throw Error(Code::kCheckpoint, quoted(file.path), " changed while it was read; start again");
   }
 }
 

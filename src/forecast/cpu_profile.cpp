@@ -65,8 +65,8 @@ json to_json(const std::map<std::string, std::vector<Point>>& kinds) {
 }
 
 [[noreturn]] void refuse(const std::string& file, const std::string& key, const std::string& expected) {
-  throw Error(Code::kUsage, str("profile '", file, "': ", key, ": expected ", expected,
-                                "; `echelon doctor job --calibrate FILE` writes a profile"));
+  throw Error(Code::kUsage, "profile '", file, "': ", key, ": expected ", expected,
+              "; `echelon doctor job --calibrate FILE` writes a profile");
 }
 
 std::map<std::string, std::vector<Point>> points_of(const json& object, const std::string& file,

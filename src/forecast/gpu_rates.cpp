@@ -88,10 +88,9 @@ double GpuRates::seconds(const Work& work) const {
   if (work.cost == Cost::kFp8Product) {
     const auto fp8 = device_.flops.find("fp8");
     if (fp8 == device_.flops.end()) {
-      throw Error(Code::kUsage,
-                  str("precision.matmul is fp8, which the device profile '", device_.name,
-                      "' has no rate of (flops.fp8); set precision.matmul: param, or plan for a device with "
-                      "fp8, such as --gpu h100"));
+      throw Error(Code::kUsage, "precision.matmul is fp8, which the device profile '", device_.name,
+                  "' has no rate of (flops.fp8); set precision.matmul: param, or plan for a device with "
+                  "fp8, such as --gpu h100");
     }
     peak = fp8->second * kFp8Reached;
   }

@@ -243,9 +243,9 @@ Json find(const Builtin& builtin, const std::string& name_or_file) {
   const auto found = profiles.find(in_lower_case(name_or_file));
   if (found != profiles.end()) return std::move(*found);
   const std::vector<std::string> known = builtin.names();
-  throw Error(Code::kUsage, str("no ", builtin.what, " is called '", printable(name_or_file), "'; ",
-                                meant(in_lower_case(name_or_file), known), "known are ", join(known, ", "),
-                                ", and files that end in .json"));
+  throw Error(Code::kUsage, "no ", builtin.what, " is called '", printable(name_or_file), "'; ",
+              meant(in_lower_case(name_or_file), known), "known are ", join(known, ", "),
+              ", and files that end in .json");
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ Image to_color(const Image& gray) {
 }  // namespace
 
 void refuse_image(std::string_view name, std::string_view why) {
-  throw Error(Code::kData, str("image '", name, "' ", why));
+  throw Error(Code::kData, "image '", name, "' ", why);
 }
 
 void check_image_size(std::string_view name, std::uint64_t width, std::uint64_t height,

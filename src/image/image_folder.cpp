@@ -41,7 +41,7 @@ Entries entries_of(const stdfs::path& folder) {
     (at->is_directory(ignored) ? entries.folders : entries.files).push_back(name);
   }
   if (error) {
-    throw Error(Code::kData, str("cannot read image folder '", folder.string(), "': ", error.message()));
+    throw Error(Code::kData, "cannot read image folder '", folder.string(), "': ", error.message());
   }
   std::ranges::sort(entries.folders);
   std::ranges::sort(entries.files);
@@ -55,8 +55,8 @@ class ClassFiles {
 
   void add(const std::string& folder, int depth) {
     if (depth > kDeepest) {
-      throw Error(Code::kData, str("image folder '", (root_ / folder).string(), "' is nested more than ",
-                                   kDeepest, " deep: does a link lead back to a folder above it?"));
+      throw Error(Code::kData, "image folder '", (root_ / folder).string(), "' is nested more than ",
+                  kDeepest, " deep: does a link lead back to a folder above it?");
     }
     const Entries entries = entries_of(root_ / folder);
     for (const std::string& name : entries.files) found_.emplace_back(folder, name);
@@ -82,8 +82,8 @@ ImageFolder list_image_folder(const std::filesystem::path& folder) {
   list.classes = std::move(top.folders);
   list.others = std::move(top.files);
   if (list.classes.empty()) {
-    throw Error(Code::kData, str("image folder '", folder.string(),
-                                 "' has no subfolders; expected one for each class, with its images inside"));
+    throw Error(Code::kData, "image folder '", folder.string(),
+                "' has no subfolders; expected one for each class, with its images inside");
   }
   for (std::size_t label = 0; label < list.classes.size(); ++label) {
     ClassFiles collected(folder);
@@ -98,9 +98,9 @@ ImageFolder list_image_folder(const std::filesystem::path& folder) {
       }
     }
     if (list.files.size() == before) {
-      throw Error(Code::kData, str("image folder '", (folder / list.classes[label]).string(),
-                                   "' holds no .jpg, .jpeg or .png file; every subfolder is a class: remove "
-                                   "it or fill it"));
+      throw Error(Code::kData, "image folder '", (folder / list.classes[label]).string(),
+                  "' holds no .jpg, .jpeg or .png file; every subfolder is a class: remove "
+                  "it or fill it");
     }
   }
   return list;

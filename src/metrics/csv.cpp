@@ -36,8 +36,8 @@ void CsvColumns::add(const Line& line) {
   for (const Value& value : line.values) {
     if (!at_.try_emplace(value.tag).second) continue;
     if (columns_.size() == kMostColumns)
-      throw Error(Code::kUsage, str("the lines have more than ", kMostColumns,
-                                    " different values; expected the metrics of one run"));
+      throw Error(Code::kUsage, "the lines have more than ", kMostColumns,
+                  " different values; expected the metrics of one run");
     columns_.push_back({place_of(value.tag), value.tag});
   }
   if (columns_.size() == before) return;

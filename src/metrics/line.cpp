@@ -66,8 +66,7 @@ class LineReader {
     do {
       got = fs::disk().pread(fd_.get(), block_.data(), block_.size(), offset_);
     } while (got < 0 && errno == EINTR);
-    if (got < 0)
-      throw Error(Code::kEnvironment, str("cannot read '", file_.string(), "': ", fs::reason(errno)));
+    if (got < 0) throw Error(Code::kEnvironment, "cannot read '", file_.string(), "': ", fs::reason(errno));
     offset_ += got;
     at_ = 0;
     filled_ = static_cast<std::size_t>(got);

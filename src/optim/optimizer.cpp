@@ -43,9 +43,9 @@ Optimizer::Optimizer(std::unique_ptr<UpdateRule> rule, const OptimOptions& optio
   for (const auto& unit : model.units()) {
     const bool updated = unit->plan().trained_numel() > 0;
     if (!updated || unit->master().scalar_type() == at::kFloat || rule_->takes_bf16_weights()) continue;
-    throw Error(Code::kUsage,
-                str("optim.kind ", word_of(kind_), " needs fp32 weights, but precision.master is bf16; use ",
-                    "optim.kind: anyprecision_adamw, or precision.master: fp32"));
+    throw Error(Code::kUsage, "optim.kind ", word_of(kind_),
+                " needs fp32 weights, but precision.master is bf16; use ",
+                "optim.kind: anyprecision_adamw, or precision.master: fp32");
   }
   const auto add = [&](const std::string& name, at::ScalarType type, bool of_muon) {
     OptimizerState state{name, {}, [options, of_muon](const Parameter::Part& part) {

@@ -38,8 +38,8 @@ void require_match(const std::string& key, const std::string& pattern,
                          ? "; a head that is tied (model.tie_embeddings) has no weight of its own: name the "
                            "embedding's"
                          : "";
-  throw Error(Code::kUsage, str(key, ": pattern '", pattern, "' matches no parameter; names look like ",
-                                join(shown, ", "), " ('*' stands for any characters)", tied));
+  throw Error(Code::kUsage, key, ": pattern '", pattern, "' matches no parameter; names look like ",
+              join(shown, ", "), " ('*' stands for any characters)", tied);
 }
 
 ParameterGroup group_of(const OptimOptions& options, const std::string& name) {

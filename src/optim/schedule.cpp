@@ -58,7 +58,7 @@ double rate_in(ScheduleKind kind, const OptimOptions& optim, const ScheduleOptio
     case ScheduleKind::kSequence:
       break;
   }
-  throw Error::internal(str("schedule.sequence: ", word_of(kind), " is not a kind of phase"));
+  throw Error::internal("schedule.sequence: ", word_of(kind), " is not a kind of phase");
 }
 
 double in_sequence(const OptimOptions& optim, const ScheduleOptions& schedule, std::int64_t done,
@@ -108,7 +108,7 @@ double learning_rate(const OptimOptions& optim, const ScheduleOptions& schedule,
     case ScheduleKind::kLinearDecay:
       break;
   }
-  throw Error::internal(str("schedule.kind: ", word_of(schedule.kind), " is a kind of phase only"));
+  throw Error::internal("schedule.kind: ", word_of(schedule.kind), " is a kind of phase only");
 }
 
 }  // namespace echelon

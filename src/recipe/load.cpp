@@ -35,9 +35,8 @@ LoadedRecipe load_recipe(const std::filesystem::path& named, const std::vector<s
     text = read(named);
   } catch (const Error& error) {
     const std::string near = recipe::nearest_builtin(name);
-    throw Error(Code::kUsage,
-                str("recipe: ", error.what(), near.empty() ? "" : str("; did you mean ", near, "?"),
-                    "; `echelon recipes ls` lists the recipes that come with Echelon"));
+    throw Error(Code::kUsage, "recipe: ", error.what(), near.empty() ? "" : str("; did you mean ", near, "?"),
+                "; `echelon recipes ls` lists the recipes that come with Echelon");
   }
   LoadedRecipe loaded = recipe::parse_recipe_text(name, text, overrides, read);
   if (builtin != nullptr)

@@ -372,8 +372,8 @@ LoadedRecipe parse_recipe_text(const std::string& name, std::string_view text,
 
 Recipe parse_stored_recipe(const std::string& name, std::string_view text) {
   const ReadFile no_file = [](const std::filesystem::path& path) -> std::string {
-    throw Error(Code::kUsage,
-                str("a stored recipe cannot include files, but this one includes '", path.string(), "'"));
+    throw Error(Code::kUsage, "a stored recipe cannot include files, but this one includes '", path.string(),
+                "'");
   };
   Parser parser(no_file);
   parser.read_file(name, text);

@@ -122,21 +122,20 @@ std::string Deadline::reason_to_stop(const Ahead& ahead) {
 
 void Deadline::require_room() {
   if (setting_.capacity_end_s && *setting_.capacity_end_s - kTakenBack_s <= setting_.now_s()) {
-    throw Error(
-        Code::kUsage,
-        str("cluster.capacity_block_end: ", describe_utc(*setting_.capacity_end_s, setting_.now_s()),
-            "; AWS takes the nodes of a block back 30 minutes before its end, and that time has passed; "
-            "set the end of the block that this job runs in, or remove the key"));
+    throw Error(Code::kUsage,
+                "cluster.capacity_block_end: ", describe_utc(*setting_.capacity_end_s, setting_.now_s()),
+                "; AWS takes the nodes of a block back 30 minutes before its end, and that time has passed; "
+                "set the end of the block that this job runs in, or remove the key");
   }
   const Durations& take = setting_.earlier;
   if (!end_s() || !take.step || !take.save) return;
   const double needed_s = *take.step + *take.save + setting_.margin_s;
   if (needed_s <= left_s() || fits_after_all(needed_s)) return;
-  throw Error(Code::kUsage,
-              str(describe(), ": too soon for one step (", describe_seconds(*take.step), "), a save (",
-                  describe_seconds(*take.save), ") and a margin of ", describe_seconds(setting_.margin_s),
-                  ", as measured in earlier starts. No step was trained, and starting again would not help: "
-                  "give the job more time (--time), or lower cluster.stop_margin_s"));
+  throw Error(Code::kUsage, describe(), ": too soon for one step (", describe_seconds(*take.step),
+              "), a save (", describe_seconds(*take.save), ") and a margin of ",
+              describe_seconds(setting_.margin_s),
+              ", as measured in earlier starts. No step was trained, and starting again would not help: "
+              "give the job more time (--time), or lower cluster.stop_margin_s");
 }
 
 std::string Deadline::grace_warning() const {

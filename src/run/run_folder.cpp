@@ -104,7 +104,7 @@ RunFolder::RunFolder(std::filesystem::path root, bool lock, const RunFolderRules
       try {
         fs::make_directories(folder, Code::kUsage);
       } catch (const Error& e) {
-        throw Error(e.code(), str(e.what(), "; set run.dir to a folder that can be written"));
+        throw Error(e.code(), e.what(), "; set run.dir to a folder that can be written");
       }
       if (!rules.allow_foreign)
         fs::require_unshared_folder(folder, Code::kUsage, "set run.allow_foreign_folder=true");
@@ -127,8 +127,8 @@ void RunFolder::take_lock(const RunFolderRules& rules) {
   });
   const bool of_the_lost = error == EWOULDBLOCK && is_lost(owner_of(file), rules.after_loss);
   if (error == EWOULDBLOCK && !of_the_lost) {
-    throw Error(Code::kUsage,
-                str("in use by ", owner_of(file), "; wait for it, or give this run another run.dir"));
+    throw Error(Code::kUsage, "in use by ", owner_of(file),
+                "; wait for it, or give this run another run.dir");
   }
   if (of_the_lost) {
     log::warn(str("run folder '", root_.string(), "' is still locked by ", owner_of(file),
@@ -139,7 +139,7 @@ void RunFolder::take_lock(const RunFolderRules& rules) {
   }
   const std::string owner = describe_this_process();
   if (fs::disk().ftruncate(lock_.get(), 0) != 0)
-    throw Error(Code::kEnvironment, str("cannot write '", file.string(), "': ", fs::reason(errno)));
+    throw Error(Code::kEnvironment, "cannot write '", file.string(), "': ", fs::reason(errno));
   fs::write_at(lock_, 0, std::as_bytes(std::span(owner)), Code::kEnvironment, file);
 }
 

@@ -84,7 +84,7 @@ ShapeTable::ShapeTable(const ModelOptions& model) {
 const Dimensions& ShapeTable::at(const std::string& name) const {
   const auto found = shapes_.find(name);
   if (found == shapes_.end())
-    throw Error::internal(str("src/shapes describes no tensor '", name, "' of this kind of model"));
+    throw Error::internal("src/shapes describes no tensor '", name, "' of this kind of model");
   return found->second;
 }
 

@@ -11,11 +11,10 @@ namespace {
 void check_mesh(const ShardOptions& options, std::int64_t shard, int world) {
   const std::int64_t replicate = options.mesh.replicate;
   if (shard >= 1 && world % shard == 0 && (replicate == 0 || shard * replicate == world)) return;
-  throw Error(Code::kUsage,
-              str("shard.mesh of ", shard, " ranks", replicate > 0 ? str(" x ", replicate, " copies") : "",
-                  " does not fit ", world,
-                  " ranks: set shard.mesh.shard to a divisor of the number of ranks and "
-                  "leave shard.mesh.replicate at 0"));
+  throw Error(Code::kUsage, "shard.mesh of ", shard, " ranks",
+              replicate > 0 ? str(" x ", replicate, " copies") : "", " does not fit ", world,
+              " ranks: set shard.mesh.shard to a divisor of the number of ranks and "
+              "leave shard.mesh.replicate at 0");
 }
 
 }  // namespace
@@ -65,8 +64,8 @@ Groups::Groups(const ShardOptions& options, Communicator& comm, int ranks_per_no
   }
   if (strategy.keep_ranks <= 1) return;
   if (size % strategy.keep_ranks != 0) {
-    throw Error(Code::kUsage, str("shard.reshard_after_forward is ", strategy.keep_ranks,
-                                  "; expected a divisor of the ", size, " ranks of a shard group"));
+    throw Error(Code::kUsage, "shard.reshard_after_forward is ", strategy.keep_ranks,
+                "; expected a divisor of the ", size, " ranks of a shard group");
   }
   keep_ = shard_->split([&](int rank) { return static_cast<int>(rank / strategy.keep_ranks); });
 }

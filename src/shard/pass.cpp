@@ -36,8 +36,8 @@ Pass::Pass(const std::vector<std::unique_ptr<Unit>>& units, const ShardOptions& 
 void Pass::require(bool allowed, const char* call) const {
   constexpr const char* kNames[] = {"idle", "evaluating", "forward", "backward"};
   if (!allowed)
-    throw Error::internal(
-        str("a pass: ", call, " while its state is '", kNames[static_cast<std::size_t>(state_)], "'"));
+    throw Error::internal("a pass: ", call, " while its state is '", kNames[static_cast<std::size_t>(state_)],
+                          "'");
 }
 
 void Pass::begin(State first, bool training) {

@@ -59,7 +59,7 @@ DType dtype_of(at::ScalarType type) {
     case at::kHalf:
       return DType::kF16;
     default:
-      throw Error::internal(str("weights of type ", c10::toString(type)));
+      throw Error::internal("weights of type ", c10::toString(type));
   }
 }
 

@@ -33,7 +33,7 @@ struct UnitSetup {
 
 /// Reports a call that the unit's state does not allow, which is a bug in the caller.
 [[noreturn]] inline void refuse_call(std::string_view unit, std::string_view call, std::string_view state) {
-  throw Error::internal(str("unit '", unit, "': ", call, " while its state is '", state, "'"));
+  throw Error::internal("unit '", unit, "': ", call, " while its state is '", state, "'");
 }
 
 }  // namespace echelon

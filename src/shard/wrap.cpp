@@ -203,9 +203,9 @@ void require_match(const std::string& key, const std::string& pattern, const std
   for (const Layer* layer : layers) {
     if (some.size() < 8) some.push_back(layer->name());
   }
-  throw Error(Code::kUsage,
-              str(key, ": pattern '", pattern, "' matches no module; this model has ", join(some, ", "),
-                  layers.size() > some.size() ? ", ..." : "", " (echelon plan RECIPE --units lists them)"));
+  throw Error(Code::kUsage, key, ": pattern '", pattern, "' matches no module; this model has ",
+              join(some, ", "), layers.size() > some.size() ? ", ..." : "",
+              " (echelon plan RECIPE --units lists them)");
 }
 
 std::vector<UnitPlan> plan_units(const Model& model, const ShardOptions& options,

@@ -26,7 +26,7 @@ class JsonField {
     const std::string value = json_.is_object() || json_.is_array()
                                   ? json_.type_name()
                                   : json_.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-    throw Error(Code::kData, str(path_, " is ", printable(value), ", expected ", expected));
+    throw Error(Code::kData, path_, " is ", printable(value), ", expected ", expected);
   }
 
   /// Member `name`; nothing when there is none or it is null. Throws Error(kData) for what is no object.
@@ -39,7 +39,7 @@ class JsonField {
 
   [[nodiscard]] JsonField at(const char* name) const {
     auto member = find(name);
-    if (!member) throw Error(Code::kData, str(path_, " has no field '", name, "'"));
+    if (!member) throw Error(Code::kData, path_, " has no field '", name, "'");
     return *member;
   }
 
@@ -71,7 +71,7 @@ class JsonField {
   [[nodiscard]] std::vector<JsonField> items(std::size_t most) const {
     if (!json_.is_array()) refuse("an array");
     if (json_.size() > most) {
-      throw Error(Code::kData, str(path_, " has ", json_.size(), " entries, expected at most ", most));
+      throw Error(Code::kData, path_, " has ", json_.size(), " entries, expected at most ", most);
     }
     std::vector<JsonField> fields;
     fields.reserve(json_.size());

@@ -44,9 +44,8 @@ std::vector<std::size_t> token_ends(const Tokenizer& tokenizer, std::string_view
   }
   if (free && !ends.empty() && skip_blank(text, at) == text.size()) ends.back() = at = text.size();
   if (ends.size() == ids.size() && at == text.size()) return ends;
-  throw Error(Code::kData,
-              str("the tokenizer changes this text: its tokens give another one from '",
-                  printable(text.substr(at), 40), "' on, so what of it is trained is not known"));
+  throw Error(Code::kData, "the tokenizer changes this text: its tokens give another one from '",
+              printable(text.substr(at), 40), "' on, so what of it is trained is not known");
 }
 
 }  // namespace echelon

@@ -62,26 +62,26 @@ std::filesystem::path tokenizer_file(const std::filesystem::path& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
     if (std::filesystem::path file = find_tokenizer(path); !file.empty()) return file;
-    throw Error(Code::kData, str("folder '", path.string(),
-                                 "' holds no tokenizer: expected tokenizer.json, tokenizer.model or "
-                                 "spiece.model in it; name the tokenizer's file"));
+    throw Error(Code::kData, "folder '", path.string(),
+                "' holds no tokenizer: expected tokenizer.json, tokenizer.model or "
+                "spiece.model in it; name the tokenizer's file");
   }
   if (std::filesystem::exists(path, ignored)) return path;
   const std::string what = str("tokenizer '", path.string(), "' does not exist: ");
   if (is_model_name(path)) {
-    throw Error(Code::kData, str(what, "models are not downloaded; run `hf download ", path.string(),
-                                 " --local-dir FOLDER`, and name FOLDER"));
+    throw Error(Code::kData, what, "models are not downloaded; run `hf download ", path.string(),
+                " --local-dir FOLDER`, and name FOLDER");
   }
-  throw Error(Code::kData, str(what,
-                               "name the tokenizer.model or tokenizer.json that `echelon prepare` wrote "
-                               "beside the token file"));
+  throw Error(Code::kData, what,
+              "name the tokenizer.model or tokenizer.json that `echelon prepare` wrote "
+              "beside the token file");
 }
 
 std::string read_tokenizer_model(const std::filesystem::path& given) {
   const std::filesystem::path path = tokenizer_file(given);
   std::string bytes =
       in_context("tokenizer", [&] { return fs::read_file(path, kLargestModel, Code::kData); });
-  if (bytes.empty()) throw Error(Code::kData, str("tokenizer '", path.string(), "' is empty"));
+  if (bytes.empty()) throw Error(Code::kData, "tokenizer '", path.string(), "' is empty");
   return bytes;
 }
 

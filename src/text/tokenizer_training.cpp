@@ -55,12 +55,12 @@ std::string train_tokenizer(const std::vector<std::string>& lines, std::int64_t 
     const std::string too_small =
         "Vocabulary size is smaller than required_chars. " + std::to_string(vocab_size) + " vs ";
     if (const auto at = reason.find(too_small); at != std::string::npos) {
-      throw Error(Code::kData, str("cannot train a tokenizer of ", vocab_size,
-                                   " pieces: the characters of this text need ",
-                                   std::atoll(reason.c_str() + at + too_small.size()),
-                                   "; raise --train-tokenizer to that or more"));
+      throw Error(Code::kData, "cannot train a tokenizer of ", vocab_size,
+                  " pieces: the characters of this text need ",
+                  std::atoll(reason.c_str() + at + too_small.size()),
+                  "; raise --train-tokenizer to that or more");
     }
-    throw Error(Code::kData, str("cannot train a tokenizer of ", vocab_size, " pieces: ", reason));
+    throw Error(Code::kData, "cannot train a tokenizer of ", vocab_size, " pieces: ", reason);
   }
   return model;
 }

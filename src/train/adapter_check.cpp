@@ -83,9 +83,9 @@ void AdapterCheck::updated() {
   }
   agree(comm_, "adapters", [&] {
     if (comm_.rank() != 0 || idle.empty()) return;
-    throw Error(Code::kTraining, str("after an update, ", idle.size(), " of ", modules.size(),
-                                     " adapters are still zero, such as that of '", idle.front(),
-                                     "': no gradient reaches them; leave them out of lora.modules"));
+    throw Error(Code::kTraining, "after an update, ", idle.size(), " of ", modules.size(),
+                " adapters are still zero, such as that of '", idle.front(),
+                "': no gradient reaches them; leave them out of lora.modules");
   });
 }
 

@@ -32,8 +32,8 @@ TrainOptions with_steps(const TrainOptions& options, const Epochs& epochs) {
   result.steps = epochs.steps(options.epochs);
   result.epochs = 0;
   if (result.steps > kMostSteps) {
-    throw Error(Code::kUsage, str("train.epochs is ", options.epochs, ", which is more than ", kMostSteps,
-                                  " steps of this data; set train.steps instead"));
+    throw Error(Code::kUsage, "train.epochs is ", options.epochs, ", which is more than ", kMostSteps,
+                " steps of this data; set train.steps instead");
   }
   return result;
 }

@@ -107,12 +107,10 @@ void require_read(const Communicator& comm, const std::string& what, const Fault
                   const std::string& if_lost = kLeaveOnDisk) {
   if (fault.kind != Fault::Kind::kUnreadable) return;
   if (comm.rank() != 0) throw Error::already_reported(Code::kPeer);
-  throw Error(
-      Code::kPeer,
-      str("resume: ", what, " cannot be read (", fault.text,
-          "); this says nothing about its content, so nothing older is taken in its place, and nothing "
-          "is removed; start again, on other nodes if it is the node's fault; if it is lost, ",
-          if_lost));
+  throw Error(Code::kPeer, "resume: ", what, " cannot be read (", fault.text,
+              "); this says nothing about its content, so nothing older is taken in its place, and nothing "
+              "is removed; start again, on other nodes if it is the node's fault; if it is lost, ",
+              if_lost);
 }
 
 /// Rank 0 lists the candidates for all ranks, which must not disagree about the newest one. Collective.
@@ -193,10 +191,9 @@ Fault restore(const std::filesystem::path& folder, Communicator& comm, TrainStat
     in_context("resume", [&] {
       if (refusal) std::rethrow_exception(refusal);
       if (!different.model.empty()) {
-        throw Error(Code::kCheckpoint,
-                    str("checkpoint '", reader->folder().string(),
-                        "' is of a different model (checkpoint -> this recipe): ", different.model,
-                        "; use the recipe it was made with, or another run.dir"));
+        throw Error(Code::kCheckpoint, "checkpoint '", reader->folder().string(),
+                    "' is of a different model (checkpoint -> this recipe): ", different.model,
+                    "; use the recipe it was made with, or another run.dir");
       }
       require_same_model(*reader, state);
       require_same_data(saved, reader->folder(), state, different.data);
@@ -322,9 +319,9 @@ std::optional<Restored> restore_latest(const CheckpointOptions& options, const R
     return std::nullopt;
   }
   if (!lead) throw Error::already_reported(Code::kCheckpoint);
-  throw Error(Code::kCheckpoint, str("resume: no whole checkpoint in '", folder.checkpoints().string(),
-                                     "'; all were left as they are; newest: ", newest_damage,
-                                     "; restore one from a backup, or use another run.dir"));
+  throw Error(Code::kCheckpoint, "resume: no whole checkpoint in '", folder.checkpoints().string(),
+              "'; all were left as they are; newest: ", newest_damage,
+              "; restore one from a backup, or use another run.dir");
 }
 
 WeightMatch load_initial_weights(const CheckpointOptions& options, Communicator& comm, TrainState& state,
@@ -345,12 +342,11 @@ WeightMatch load_initial_weights(const CheckpointOptions& options, Communicator&
           match.whole_below() ? ", whose tensors have the same shapes" : ": " + describe(match));
       const bool all_or_none = match.taken.empty() || beneath;  // a base is read whole
       if (!options.init_partial || all_or_none) {
-        throw Error(Code::kCheckpoint,
-                    str(difference, "; ", match.taken.empty() ? "no weight fits: " : "",
-                        "use the model it was made with",
-                        all_or_none ? ""
-                                    : str(", or set checkpoint.init_partial: true to take the ",
-                                          match.taken.size(), " tensors that fit")));
+        throw Error(Code::kCheckpoint, difference, "; ", match.taken.empty() ? "no weight fits: " : "",
+                    "use the model it was made with",
+                    all_or_none ? ""
+                                : str(", or set checkpoint.init_partial: true to take the ",
+                                      match.taken.size(), " tensors that fit"));
       }
       if (comm.rank() == 0) log::warn(str(what, ": ", difference, "; ", match.taken.size(), " are taken"));
     });

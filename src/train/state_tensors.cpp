@@ -100,16 +100,15 @@ void require_same_optimizer(const checkpoint::Reader& reader, const TrainState& 
   if (theirs != ours) {
     const std::string own =
         std::string(word_of(state.optim.kind())) + optimizer_of(ours).substr(optimizer_of(ours).find(' '));
-    throw Error(Code::kCheckpoint,
-                str("checkpoint '", folder, "' was trained with optim.kind ", optimizer_of(theirs),
-                    "; this recipe has ", own, "; use the optimizer it was made with, or another run.dir"));
+    throw Error(Code::kCheckpoint, "checkpoint '", folder, "' was trained with optim.kind ",
+                optimizer_of(theirs), "; this recipe has ", own,
+                "; use the optimizer it was made with, or another run.dir");
   }
   const bool averaged = any_average(reader.tensors());
   if (averaged != (state.ema != nullptr)) {
-    throw Error(Code::kCheckpoint,
-                str("checkpoint '", folder, "' was made ", averaged ? "with" : "without",
-                    " averaged weights; this recipe needs ", averaged ? "none" : "them",
-                    "; set optim.ema_decay ", averaged ? "above" : "to", " 0, or use another run.dir"));
+    throw Error(Code::kCheckpoint, "checkpoint '", folder, "' was made ", averaged ? "with" : "without",
+                " averaged weights; this recipe needs ", averaged ? "none" : "them", "; set optim.ema_decay ",
+                averaged ? "above" : "to", " 0, or use another run.dir");
   }
 }
 
@@ -207,8 +206,8 @@ void require_same_model(const checkpoint::Reader& reader, const TrainState& stat
   require_same_optimizer(reader, state, tensors);
   const std::string folder = str("checkpoint '", reader.folder().string(), "' ");
   const auto differs = [&](const std::string& what) {
-    throw Error(Code::kCheckpoint, str(folder, "is of a different model: ", what,
-                                       "; use the recipe it was made with, or another run.dir"));
+    throw Error(Code::kCheckpoint, folder, "is of a different model: ", what,
+                "; use the recipe it was made with, or another run.dir");
   };
   const auto compare = [&](const TensorInfo& tensor, const TensorInfo& found) {
     if (found.shape == tensor.shape && found.dtype == tensor.dtype) return;

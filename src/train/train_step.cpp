@@ -223,13 +223,12 @@ void TrainStep::leave_out(const Result& result) {
       options_.train.non_finite == NonFinite::kSkip && skipped_in_a_row_ <= options_.train.max_skipped_steps;
   if (!allowed && !overflow) {
     const std::string saved = votes_.give_up();
-    throw Error(Code::kTraining,
-                str("step ", number, ": ", what, " is not finite",
-                    skipped_in_a_row_ > 1 ? str(", for ", skipped_in_a_row_, " steps in a row") : "",
-                    "; the weights were not touched by this step. Lower optim.lr, lengthen "
-                    "schedule.warmup_steps or use "
-                    "precision.param: fp32; ",
-                    saved));
+    throw Error(Code::kTraining, "step ", number, ": ", what, " is not finite",
+                skipped_in_a_row_ > 1 ? str(", for ", skipped_in_a_row_, " steps in a row") : "",
+                "; the weights were not touched by this step. Lower optim.lr, lengthen "
+                "schedule.warmup_steps or use "
+                "precision.param: fp32; ",
+                saved);
   }
   if (comm_.rank() != 0) return;
   log::warn(str("step ", number, " skipped: ", what, " is not finite",

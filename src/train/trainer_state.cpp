@@ -21,11 +21,11 @@ std::string trainer_state_json(const TrainState& state, int ranks) {
 void require_same_data(const checkpoint::TrainerState& saved, const std::filesystem::path& folder,
                        const TrainState& state, const std::string& keys) {
   if (saved.data_fingerprint == state.data.fingerprint()) return;
-  throw Error(Code::kData, str("checkpoint '", folder.string(), "' was trained on different data (",
-                               keys.empty() ? "the recipe is the same, what the files hold is not"
-                                            : str("checkpoint -> this recipe: ", keys),
-                               "), so its data position is not valid here; restore ",
-                               keys.empty() ? "the files" : "these keys", ", or use another run.dir"));
+  throw Error(Code::kData, "checkpoint '", folder.string(), "' was trained on different data (",
+              keys.empty() ? "the recipe is the same, what the files hold is not"
+                           : str("checkpoint -> this recipe: ", keys),
+              "), so its data position is not valid here; restore ",
+              keys.empty() ? "the files" : "these keys", ", or use another run.dir");
 }
 
 void apply_trainer_state(const checkpoint::TrainerState& saved, TrainState& state) {

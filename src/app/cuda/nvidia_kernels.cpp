@@ -22,12 +22,12 @@ DType type_of(const at::Tensor& tensor, const char* what) {
     case at::kHalf:
       return DType::kF16;
     default:
-      throw Error::internal(str("GPU kernel ", what, " on ", c10::toString(tensor.scalar_type())));
+      throw Error::internal("GPU kernel ", what, " on ", c10::toString(tensor.scalar_type()));
   }
 }
 
 void require(bool holds, const char* what, const char* expected) {
-  if (!holds) throw Error::internal(str("GPU kernel ", what, ": expected ", expected));
+  if (!holds) throw Error::internal("GPU kernel ", what, ": expected ", expected);
 }
 
 /// Pointer to the memory of a dense tensor.

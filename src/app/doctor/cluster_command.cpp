@@ -74,9 +74,8 @@ void doctor_cluster(ClusterArguments arguments) {
   if (!arguments.time.empty()) {
     arguments.wish.time_s = parse_seconds(arguments.time);
     if (!arguments.wish.time_s) {
-      throw Error(Code::kUsage,
-                  str("--time '", arguments.time,
-                      "': expected Slurm's format, such as 90 (minutes), 02:30:00 or 1-00:00:00"));
+      throw Error(Code::kUsage, "--time '", arguments.time,
+                  "': expected Slurm's format, such as 90 (minutes), 02:30:00 or 1-00:00:00");
     }
   }
   const FolderFacts folder = probe_folder(arguments.folder, kProbeBytes);

@@ -88,8 +88,8 @@ void Report::finish(bool as_json, double elapsed_s) const {
     throw Error(Code::kEnvironment, "doctor: cannot write to standard output (closed pipe or full disk)");
   const std::vector<std::string> faults = names_of(Verdict::kFault);
   if (faults.empty()) return;
-  throw Error(Code::kEnvironment, str("doctor ", scope_, " found ", counted(faults.size(), "fault"), " (",
-                                      listed(faults), "): do what the report says and run it again"));
+  throw Error(Code::kEnvironment, "doctor ", scope_, " found ", counted(faults.size(), "fault"), " (",
+              listed(faults), "): do what the report says and run it again");
 }
 
 }  // namespace echelon::app::doctor

@@ -137,8 +137,8 @@ Compute choose_compute(const TrainOptions& options, Job& job, const char* key) {
     instead = "mend that, or use ";
   else if (scarce)
     instead = "start fewer ranks per node, or use 'cuda_shared', where ranks may share a GPU, or 'auto' or ";
-  throw Error(Code::kEnvironment, str(key, " is '", word_of(options.device), "', but ", choice.lacking, "; ",
-                                      instead, "'cpu' to compute on the CPU"));
+  throw Error(Code::kEnvironment, key, " is '", word_of(options.device), "', but ", choice.lacking, "; ",
+              instead, "'cpu' to compute on the CPU");
 }
 
 void require_precision(const Compute& compute, const Precision& precision,
@@ -146,11 +146,9 @@ void require_precision(const Compute& compute, const Precision& precision,
   if (!compute.accelerator) return;
   const int device = compute.device.index();
   if (precision.fp8 && !compute.accelerator->has_fp8(device)) {
-    throw Error(
-        Code::kEnvironment,
-        str("precision.matmul is fp8, but ", compute.accelerator->device_name(device),
-            " does not support it; expected compute capability 8.9 or newer (Ada, Hopper, Blackwell), "
-            "or precision.matmul: param"));
+    throw Error(Code::kEnvironment, "precision.matmul is fp8, but ", compute.accelerator->device_name(device),
+                " does not support it; expected compute capability 8.9 or newer (Ada, Hopper, Blackwell), "
+                "or precision.matmul: param");
   }
   if (compute.accelerator->has_bf16(device)) return;
   const std::array types{precision.param, precision.reduce, precision.buffer, precision.output,
@@ -158,9 +156,8 @@ void require_precision(const Compute& compute, const Precision& precision,
   bool wanted = std::find(types.begin(), types.end(), at::kBFloat16) != types.end();
   for (const auto& [pattern, type] : overrides) wanted = wanted || type == FloatType::kBf16;
   if (!wanted) return;
-  throw Error(Code::kEnvironment,
-              str("precision uses bf16, but ", compute.accelerator->device_name(device),
-                  " does not support it; expected compute capability 8.0 or newer, or fp16 or fp32"));
+  throw Error(Code::kEnvironment, "precision uses bf16, but ", compute.accelerator->device_name(device),
+              " does not support it; expected compute capability 8.0 or newer, or fp16 or fp32");
 }
 
 std::unique_ptr<Communicator> device_communicator(const Compute& compute, Job& job, double timeout_s,

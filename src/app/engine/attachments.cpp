@@ -129,8 +129,8 @@ namespace {
 /// `key`: asks for texts. Throws Error(kData) if there is no tokenizer.
 TextOptions text_for(const std::string& key, const DataOptions& data, const RunTexts& texts) {
   if (!texts.tokenizer) {
-    throw Error(Code::kData, str(key, " is set, but there is no tokenizer: expected one beside '",
-                                 data::first_file(data), "', or data.tokenizer"));
+    throw Error(Code::kData, key, " is set, but there is no tokenizer: expected one beside '",
+                data::first_file(data), "', or data.tokenizer");
   }
   return {texts.tokenizer, {texts.ends.begin(), texts.ends.end()}};
 }

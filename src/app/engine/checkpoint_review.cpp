@@ -173,11 +173,9 @@ void CheckpointReview::make_good(const checkpoint::Reader& reader, const std::st
       return log::warn(str(damage, "; the next checkpoint gets it from '", source.string(), "'"));
     }
   }
-  throw Error(
-      Code::kCheckpoint,
-      str(damage,
-          ", and neither the data, another checkpoint of the run nor checkpoint.init_from has it; "
-          "restore the file from a backup, or move the folder away to continue without this checkpoint"));
+  throw Error(Code::kCheckpoint, damage,
+              ", and neither the data, another checkpoint of the run nor checkpoint.init_from has it; "
+              "restore the file from a backup, or move the folder away to continue without this checkpoint");
 }
 
 }  // namespace echelon::app

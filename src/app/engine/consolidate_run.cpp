@@ -42,8 +42,7 @@ int run(const std::vector<std::string>& command) {
   const ProgramRun ran =
       run_program(command, {.own_group = false, .output = ProgramOptions::Output::kStandardError});
   if (!ran.found) {
-    throw Error(Code::kEnvironment,
-                str("'", command[0], "' cannot be started: checkpoint.consolidate needs it"));
+    throw Error(Code::kEnvironment, "'", command[0], "' cannot be started: checkpoint.consolidate needs it");
   }
   return ran.status;
 }
@@ -62,10 +61,9 @@ void consolidate_run(const Recipe& recipe, const Path& root) {
     std::error_code unknown;
     const auto made = std::filesystem::last_write_time(output, unknown);
     if (unknown || made >= checkpoint::look_at(from).committed_at) return;
-    throw Error(
-        Code::kCheckpoint,
-        str("the run is complete and its checkpoint intact, but '", output.string(), "' is older than '",
-            from.string(), "' and has other weights; move it away and run the same command again"));
+    throw Error(Code::kCheckpoint, "the run is complete and its checkpoint intact, but '", output.string(),
+                "' is older than '", from.string(),
+                "' and has other weights; move it away and run the same command again");
   }
   const Path tool = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "echelon-ckpt";
   log::info(str("consolidating ", from.string()));
@@ -74,11 +72,11 @@ void consolidate_run(const Recipe& recipe, const Path& root) {
   if (recipe.run.allow_foreign_folder) command.emplace_back("--allow-foreign-folder");
   const int code = run(command);
   if (code != 0) {
-    throw Error(Code::kCheckpoint, str("the run is complete and its checkpoint intact, but '",
-                                       output.string(), "' could not be made (echelon-ckpt: exit code ", code,
-                                       "); make it by hand: echelon-ckpt "
-                                       "consolidate ",
-                                       from.string(), " --to ", format, " --output ", output.string()));
+    throw Error(Code::kCheckpoint, "the run is complete and its checkpoint intact, but '", output.string(),
+                "' could not be made (echelon-ckpt: exit code ", code,
+                "); make it by hand: echelon-ckpt "
+                "consolidate ",
+                from.string(), " --to ", format, " --output ", output.string());
   }
 }
 

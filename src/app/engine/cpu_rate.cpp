@@ -61,7 +61,7 @@ double highest(const fs::Path& file, const std::string& conditions, double rate)
     if (std::filesystem::exists(file))
       rates = parse_foreign_json(fs::read_file(file, kMostBytes, Code::kEnvironment), file.string(),
                                  Code::kEnvironment);
-    if (!rates.is_object()) throw Error(Code::kEnvironment, str(file.string(), ": expected a JSON object"));
+    if (!rates.is_object()) throw Error(Code::kEnvironment, file.string(), ": expected a JSON object");
     const auto kept = rates.find(conditions);
     if (kept != rates.end() && kept->is_number()) rate = std::max(rate, kept->get<double>());
     rates[conditions] = rate;

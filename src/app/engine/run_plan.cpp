@@ -39,10 +39,9 @@ std::string attention_of(const Compute& compute, at::ScalarType type, const Mode
 int ranks_per_node(const ShardOptions& shard, const JobInfo& job) {
   if (const auto each = ranks_of_each_node(job.hosts)) return *each;
   if (is_hybrid(shard.strategy) && shard.mesh.shard == 0 && shard.mesh.replicate == 0) {
-    throw Error(Code::kUsage,
-                str("shard.strategy is '", word_of(shard.strategy),
-                    "', and the nodes have different numbers of ranks; expected equal ones: start "
-                    "as many on each (--ntasks-per-node), or set shard.mesh.shard"));
+    throw Error(Code::kUsage, "shard.strategy is '", word_of(shard.strategy),
+                "', and the nodes have different numbers of ranks; expected equal ones: start "
+                "as many on each (--ntasks-per-node), or set shard.mesh.shard");
   }
   return job.local_size;
 }

@@ -48,9 +48,9 @@ void require_same_recipe(Job& job, const Recipe& recipe) {
   const auto all = job.exchange("recipe", Blob(bytes.begin(), bytes.end()));
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] == all[0]) continue;
-    throw Error(Code::kPeer,
-                str("rank ", rank, " (", job.info().hosts[rank], ") runs a different recipe than rank 0 (",
-                    job.info().hosts[0], "): start all ranks with the same file and overrides"));
+    throw Error(Code::kPeer, "rank ", rank, " (", job.info().hosts[rank],
+                ") runs a different recipe than rank 0 (", job.info().hosts[0],
+                "): start all ranks with the same file and overrides");
   }
 }
 

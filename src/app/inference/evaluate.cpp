@@ -51,8 +51,8 @@ EvaluationOptions tasks_of(const EvaluateArguments& arguments) {
     const std::string name = name_of(file);
     const auto same = std::ranges::find_if(tasks.tasks, [&](const auto& task) { return task.first == name; });
     if (same != tasks.tasks.end()) {
-      throw Error(Code::kUsage, str("--task '", same->second, "' and '", file, "' have the same name, ", name,
-                                    ": rename one of them"));
+      throw Error(Code::kUsage, "--task '", same->second, "' and '", file, "' have the same name, ", name,
+                  ": rename one of them");
     }
     tasks.tasks.emplace_back(name, file);
     for (const std::string& until : arguments.until) {

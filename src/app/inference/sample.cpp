@@ -30,7 +30,7 @@ std::vector<std::string> lines_of(const std::string& path) {
   for (const std::string& line : split(unix_text(fs::read_file(path, kLargestPromptFile, Code::kData)), '\n'))
     lines.push_back(line);
   if (lines.empty())
-    throw Error(Code::kData, str("--prompt-file '", path, "' is empty; expected a prompt on each line"));
+    throw Error(Code::kData, "--prompt-file '", path, "' is empty; expected a prompt on each line");
   return lines;
 }
 
@@ -45,7 +45,7 @@ void check(const GenerateOptions& search) {
 void require_no_chat_options(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     if (option->get_group() == kChats && option->count() > 0)
-      throw Error(Code::kUsage, str(option->get_name(), " needs --chat"));
+      throw Error(Code::kUsage, option->get_name(), " needs --chat");
   }
 }
 

@@ -55,8 +55,8 @@ Machines read_machines(const std::string& text) {
   in >> machines.nodes >> times >> machines.ranks_per_node >> machines.device;
   if (!in || times != 'x' || machines.nodes < 1 || machines.ranks_per_node < 1 || machines.nodes > 100'000 ||
       machines.ranks_per_node > 1024)
-    throw Error(Code::kUsage, str('\'', printable(text),
-                                  "'; expected NODES x RANKS DEVICE, such as 2 x 8 h100, or 1 x 2 cpu"));
+    throw Error(Code::kUsage, '\'', printable(text),
+                "'; expected NODES x RANKS DEVICE, such as 2 x 8 h100, or 1 x 2 cpu");
   if (machines.device != "cpu") machines.device = forecast::find_device(machines.device).name;
   return machines;
 }
@@ -76,7 +76,7 @@ void ask(const Question& question, const std::string& given) {
     try {
       question.take(answer);
     } catch (const Error& error) {
-      throw Error(error.code(), str(question.option, ": ", error.what()));
+      throw Error(error.code(), question.option, ": ", error.what());
     }
   };
   if (!given.empty()) return take(given);
@@ -86,8 +86,8 @@ void ask(const Question& question, const std::string& given) {
     std::string answer;
     if (!std::getline(std::cin, answer)) {
       std::cerr << '\n';
-      throw Error(Code::kUsage,
-                  str("init: no answer; expected one on standard input, or the option ", question.option));
+      throw Error(Code::kUsage, "init: no answer; expected one on standard input, or the option ",
+                  question.option);
     }
     if (answer.empty()) answer = question.standard;
     try {
@@ -103,9 +103,8 @@ void take_model(Answers& answers, Circumstances& circumstances, const std::strin
   const bool preset = answers.goal == Goal::kPretrain;
   if (preset && recipe::find_model_preset(answer) == nullptr) {
     const std::string near = nearest(answer, presets());
-    throw Error(Code::kUsage,
-                str("no preset '", printable(answer), "'; ",
-                    near.empty() ? "there are: " + join(presets(), ", ") : str("did you mean ", near, "?")));
+    throw Error(Code::kUsage, "no preset '", printable(answer), "'; ",
+                near.empty() ? "there are: " + join(presets(), ", ") : str("did you mean ", near, "?"));
   }
   answers.model = answer;
   const LoadedRecipe loaded =
@@ -119,20 +118,19 @@ void take_model(Answers& answers, Circumstances& circumstances, const std::strin
 void take_data(Answers& answers, Circumstances& circumstances, const std::string& answer) {
   const std::filesystem::path folder = answer;
   if (!std::filesystem::exists(folder / "train.tok"))
-    throw Error(Code::kUsage, str("there is no '", printable((folder / "train.tok").string()),
-                                  "'; make it: echelon prepare SOURCES --output ", printable(answer),
-                                  answers.goal == Goal::kPretrain
-                                      ? " --train-tokenizer 32000"
-                                      : str(" --format chat --tokenizer ", printable(answers.model))));
+    throw Error(Code::kUsage, "there is no '", printable((folder / "train.tok").string()),
+                "'; make it: echelon prepare SOURCES --output ", printable(answer),
+                answers.goal == Goal::kPretrain
+                    ? " --train-tokenizer 32000"
+                    : str(" --format chat --tokenizer ", printable(answers.model)));
   const TokenFileHeader header = TokenFile(folder / "train.tok").header();
   const bool chats = answers.goal != Goal::kPretrain;
   if (header.holds_pairs() || header.holds_chats() != chats)
-    throw Error(Code::kUsage,
-                str('\'', printable((folder / "train.tok").string()), "' holds ",
-                    header.holds_pairs()   ? "pairs"
-                    : header.holds_chats() ? "chats"
-                                           : "text",
-                    "; expected ", chats ? "chats, as echelon prepare --format chat makes them" : "text"));
+    throw Error(Code::kUsage, '\'', printable((folder / "train.tok").string()), "' holds ",
+                header.holds_pairs()   ? "pairs"
+                : header.holds_chats() ? "chats"
+                                       : "text",
+                "; expected ", chats ? "chats, as echelon prepare --format chat makes them" : "text");
   answers.data = answer;
   circumstances.vocab_size = header.vocab_size;
   circumstances.has_validation = std::filesystem::exists(folder / "valid.tok");
@@ -147,7 +145,7 @@ Answers ask_all(const InitArguments& given, Circumstances& circumstances) {
        [&](const std::string& answer) {
          const std::optional<Goal> goal = choice_of<Goal>(answer);
          if (!goal)
-           throw Error(Code::kUsage, str('\'', printable(answer), "'; expected pretrain, fine-tune or lora"));
+           throw Error(Code::kUsage, '\'', printable(answer), "'; expected pretrain, fine-tune or lora");
          answers.goal = *goal;
        }},
       given.goal);
@@ -167,8 +165,7 @@ Answers ask_all(const InitArguments& given, Circumstances& circumstances) {
        [&](const std::string& answer) {
          const std::string problem = read_integer(answer, answers.steps);
          if (!problem.empty() || answers.steps < 1)
-           throw Error(Code::kUsage,
-                       str('\'', printable(answer), "' ", problem.empty() ? "is below 1" : problem));
+           throw Error(Code::kUsage, '\'', printable(answer), "' ", problem.empty() ? "is below 1" : problem);
        }},
       given.steps);
   return answers;
@@ -192,8 +189,8 @@ std::vector<std::string> fitting(const Machines& machines, const std::string& te
 
 void init(const InitArguments& arguments) {
   if (std::filesystem::exists(arguments.output))
-    throw Error(Code::kUsage, str("init: '", printable(arguments.output),
-                                  "' exists and is not overwritten; name another file"));
+    throw Error(Code::kUsage, "init: '", printable(arguments.output),
+                "' exists and is not overwritten; name another file");
   Circumstances circumstances;
   const Answers answers = ask_all(arguments, circumstances);
   std::vector<recipe::DraftLine> lines = draft(answers, circumstances);

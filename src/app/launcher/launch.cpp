@@ -40,10 +40,9 @@ int open_mpi_version(const std::string& mpirun) {
   const auto at = asked.out.find(kName);
   const int version = at == std::string::npos ? 0 : std::atoi(asked.out.c_str() + at + kName.size());
   if (version < kOldestOpenMpi) {
-    throw Error(Code::kEnvironment,
-                str("cannot start local ranks: '", mpirun, "' is not mpirun of Open MPI ", kOldestOpenMpi,
-                    " or newer (", asked.good() ? printable(asked.out) : asked.trouble(mpirun),
-                    "); put Open MPI's mpirun first in PATH, or run one rank"));
+    throw Error(Code::kEnvironment, "cannot start local ranks: '", mpirun, "' is not mpirun of Open MPI ",
+                kOldestOpenMpi, " or newer (", asked.good() ? printable(asked.out) : asked.trouble(mpirun),
+                "); put Open MPI's mpirun first in PATH, or run one rank");
   }
   return version;
 }
@@ -165,8 +164,7 @@ pid_t start(const Command& command, const SignalQueue& signals, Relays& relays) 
   if (status_line::is_live()) status_line::turn_on();
   const pid_t launcher = getpid();
   const pid_t pid = fork();
-  if (pid < 0)
-    throw Error(Code::kEnvironment, str("cannot start ", command.words[0], ": ", fs::reason(errno)));
+  if (pid < 0) throw Error(Code::kEnvironment, "cannot start ", command.words[0], ": ", fs::reason(errno));
   if (pid == 0) become_mpirun(arguments.data(), signals, relays, launcher, command.epoll);
   for (OutputRelay* relay : relays.all()) relay->begin();
   return pid;
@@ -244,9 +242,8 @@ int launch_local_ranks(int ranks, const std::vector<std::string>& argv_of_one_ra
         "openmpi-bin) or load its module (module load openmpi), or run one rank");
   }
   if (argv_of_one_rank.empty() || find_program(argv_of_one_rank[0]).empty()) {
-    throw Error(Code::kEnvironment,
-                str("cannot start local ranks: '", argv_of_one_rank.empty() ? "" : argv_of_one_rank[0],
-                    "' is not a program"));
+    throw Error(Code::kEnvironment, "cannot start local ranks: '",
+                argv_of_one_rank.empty() ? "" : argv_of_one_rank[0], "' is not a program");
   }
   settle_python();
   const Command command = mpirun_command(mpirun, ranks, argv_of_one_rank);

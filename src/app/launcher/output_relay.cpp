@@ -30,7 +30,7 @@ void replace(int stream, pid_t owner, int descriptor) {
 OutputRelay::OutputRelay(int stream, Talk talk) : stream_(stream), talk_(talk) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    throw Error(Code::kEnvironment, str("cannot make a pipe: ", fs::reason(errno)));
+    throw Error(Code::kEnvironment, "cannot make a pipe: ", fs::reason(errno));
   exit_ = fs::Fd(ends[0]);
   entry_ = fs::Fd(ends[1]);
 }

@@ -207,10 +207,9 @@ Plan nodes_for(const Planner& planner, const Recipe& recipe, double tokens, doub
     if (plan.outlook.fits()) best = std::max(best, trained);
     if (plan.outlook.fits() && trained >= tokens) return plan;
   }
-  throw Error(Code::kUsage,
-              str("--tokens ", tokens, " within --days ", days, ": not on up to ", kMostNodes,
-                  " nodes with this recipe (at most ", human_count(static_cast<std::uint64_t>(best)),
-                  " tokens); raise train.global_batch_size, or see --fit"));
+  throw Error(Code::kUsage, "--tokens ", tokens, " within --days ", days, ": not on up to ", kMostNodes,
+              " nodes with this recipe (at most ", human_count(static_cast<std::uint64_t>(best)),
+              " tokens); raise train.global_batch_size, or see --fit");
 }
 
 std::string host_memory(const Proposal& proposal) {

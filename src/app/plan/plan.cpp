@@ -42,8 +42,8 @@ int status_of(bool fits) {
 
 void require_time(const Plan& plan, const std::string& option, const std::string& value) {
   if (value.empty() || plan.outlook.time) return;
-  throw Error(Code::kUsage,
-              str(option, ": the time of a step is unknown; expected --gpu with a device's profile"));
+  throw Error(Code::kUsage, option,
+              ": the time of a step is unknown; expected --gpu with a device's profile");
 }
 
 int fit(const PlanArguments& arguments, const Planner& planner) {

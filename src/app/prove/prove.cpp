@@ -155,8 +155,8 @@ int prove_recipe(const ProveArguments& arguments) {
     const Proved* failure = proof.first_failure();
     if (failure == nullptr) return 0;
     folder.keep();
-    throw Error(Code::kTraining, str("differs from the reference; first in ", describe_failure(*failure),
-                                     "; the runs are in ", folder.path()));
+    throw Error(Code::kTraining, "differs from the reference; first in ", describe_failure(*failure),
+                "; the runs are in ", folder.path());
   } catch (const Error&) {
     folder.keep();
     throw;

@@ -58,8 +58,8 @@ void read_metrics(const Trial& trial, Left& left) {
   for (std::int64_t step = 1; step <= trial.recipe.train.steps; ++step) {
     const auto found = by_step.find(step);
     if (found == by_step.end())
-      throw Error(Code::kTraining,
-                  str("the run '", trial.name, "' left no line for step ", step, " in ", path.string()));
+      throw Error(Code::kTraining, "the run '", trial.name, "' left no line for step ", step, " in ",
+                  path.string());
     const auto number = [&](const char* key) {
       const auto value = found->second.find(key);
       return value != found->second.end() && value->is_number() ? value->get<double>() : std::nan("");
@@ -80,8 +80,8 @@ std::vector<float> values_of(const checkpoint::Reader& reader, const checkpoint:
     return values;
   }
   if (tensor.dtype != DType::kBF16)
-    throw Error(Code::kCheckpoint,
-                str("tensor '", tensor.name, "' is ", name_of(tensor.dtype), "; expected fp32 or bf16"));
+    throw Error(Code::kCheckpoint, "tensor '", tensor.name, "' is ", name_of(tensor.dtype),
+                "; expected fp32 or bf16");
   std::vector<std::uint16_t> halves(count);
   reader.read(tensor.name, 0, count, std::as_writable_bytes(std::span(halves)));
   std::ranges::transform(halves, values.begin(), [](std::uint16_t half) { return bf16_to_float(half); });
@@ -91,8 +91,8 @@ std::vector<float> values_of(const checkpoint::Reader& reader, const checkpoint:
 void read_checkpoint(const Trial& trial, Left& left) {
   const checkpoint::Reader reader(trial.recipe.run.dir);
   if (reader.step() != trial.recipe.train.steps)
-    throw Error(Code::kTraining, str("the run '", trial.name, "' saved step ", reader.step(), "; expected ",
-                                     trial.recipe.train.steps));
+    throw Error(Code::kTraining, "the run '", trial.name, "' saved step ", reader.step(), "; expected ",
+                trial.recipe.train.steps);
   const std::string momentum = "/momentum_buffer";
   for (const checkpoint::TensorInfo& tensor : reader.tensors()) {
     const std::string name = tensor.name.substr(tensor.name.find('/') + 1);

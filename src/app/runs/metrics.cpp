@@ -48,14 +48,13 @@ stdfs::path source_of(const std::string& run) {
   const stdfs::path path = run;
   if (!stdfs::is_directory(path)) {
     if (stdfs::exists(path)) return path;
-    throw Error(Code::kUsage,
-                str("metrics: there is no '", run, "'; expected a run folder or its metrics.jsonl"));
+    throw Error(Code::kUsage, "metrics: there is no '", run, "'; expected a run folder or its metrics.jsonl");
   }
   const stdfs::path file = path / "metrics.jsonl";
   if (stdfs::exists(file)) return file;
-  throw Error(Code::kUsage, str("metrics: '", run,
-                                "' has no metrics.jsonl; expected the folder of a run that has "
-                                "logged a step (run.dir of its recipe)"));
+  throw Error(Code::kUsage, "metrics: '", run,
+              "' has no metrics.jsonl; expected the folder of a run that has "
+              "logged a step (run.dir of its recipe)");
 }
 
 /// Standard output, or a file that exists complete or not at all.
@@ -64,7 +63,7 @@ class Output {
   explicit Output(const std::string& name) : name_(name) {
     if (name.empty()) return;
     if (stdfs::is_directory(name))
-      throw Error(Code::kUsage, str("metrics: '", name, "' is a folder; expected the name of a file"));
+      throw Error(Code::kUsage, "metrics: '", name, "' is a folder; expected the name of a file");
     file_.emplace(fs::draft_name(name), Code::kEnvironment);
   }
   void write(std::string_view text) {
@@ -182,9 +181,8 @@ void export_metrics(const MetricsArguments& arguments) {
   const stdfs::path source = source_of(arguments.run);
   const metrics::LineCounts counts = write(arguments.to, source, arguments.output);
   if (counts.lines == 0) {
-    throw Error(Code::kUsage,
-                str("metrics: '", source.string(),
-                    "' has no line of metrics; expected a metrics.jsonl that a run has written"));
+    throw Error(Code::kUsage, "metrics: '", source.string(),
+                "' has no line of metrics; expected a metrics.jsonl that a run has written");
   }
   if (counts.left_out > 0)
     log::warn(str(counts.left_out, " lines of '", source.string(), "' are no metrics and were left out"));

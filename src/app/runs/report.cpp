@@ -37,8 +37,8 @@ void require_replaceable(const fs::Path& output) {
   if (!std::filesystem::exists(std::filesystem::symlink_status(output))) return;
   constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
   const auto refuse = [&](const std::string& why) {
-    throw Error(Code::kUsage, str("report: '", output.string(), "' ", why,
-                                  " and is not replaced; name another file with -o"));
+    throw Error(Code::kUsage, "report: '", output.string(), "' ", why,
+                " and is not replaced; name another file with -o");
   };
   if (std::filesystem::is_directory(output)) refuse("is a folder");
   if (!fs::read_own_file(output, kMostBytes, Code::kUsage).starts_with(report::kPageBegin))
@@ -64,8 +64,8 @@ bool write_page(std::vector<report::RunReader>& readers, const fs::Path& output,
 
 void report_on(const ReportArguments& arguments) {
   if (arguments.runs.size() > kMostRuns)
-    throw Error(Code::kUsage, str("report: ", arguments.runs.size(), " runs; expected at most ", kMostRuns,
-                                  " in one page"));
+    throw Error(Code::kUsage, "report: ", arguments.runs.size(), " runs; expected at most ", kMostRuns,
+                " in one page");
   const fs::Path output = output_of(arguments);
   std::vector<report::RunReader> readers;
   for (const std::string& run : arguments.runs) readers.emplace_back(run);

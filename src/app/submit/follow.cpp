@@ -68,11 +68,10 @@ class Watch {
       status_ = parse_job(result.out);
       answered_ = Clock::now();
     } else if (result.err.find("Invalid job id") != result.err.npos) {
-      throw Error(Code::kEnvironment,
-                  str("Slurm no longer knows job ", job_, ": see its log for how it ended"));
+      throw Error(Code::kEnvironment, "Slurm no longer knows job ", job_, ": see its log for how it ended");
     } else if (Clock::now() - answered_ > kPatience) {
-      throw Error(Code::kEnvironment, str("Slurm has not answered for ", kPatience.count(), " minutes (",
-                                          printable(result.err), "); the job continues"));
+      throw Error(Code::kEnvironment, "Slurm has not answered for ", kPatience.count(), " minutes (",
+                  printable(result.err), "); the job continues");
     }
     return status_;
   }
@@ -123,7 +122,7 @@ JobStatus parse_job(const std::string& text) {
   const std::string code = field(text, "ExitCode");
   std::smatch match;
   if (status.state.empty() || !std::regex_match(code, match, kExit))
-    throw Error(Code::kEnvironment, str("scontrol shows no job: '", printable(text), "'"));
+    throw Error(Code::kEnvironment, "scontrol shows no job: '", printable(text), "'");
   status.exit_code = std::stoi(match[1]);
   status.signal = std::stoi(match[2]);
   return status;

@@ -37,10 +37,10 @@ ProgramRun run_command(const std::vector<std::string>& command, const std::vecto
                                          .most_output = kMostOutput,
                                          .killed_beyond = true,
                                          .environment = environment(without)});
-  if (!run.found) throw Error(Code::kEnvironment, str("cannot start ", command[0], ": it is not in PATH"));
+  if (!run.found) throw Error(Code::kEnvironment, "cannot start ", command[0], ": it is not in PATH");
   if (run.timed_out || run.overflowed)
-    throw Error(Code::kEnvironment, str(command[0], " was stopped: it did not end within ", kPatience_s,
-                                        " s, or printed without end"));
+    throw Error(Code::kEnvironment, command[0], " was stopped: it did not end within ", kPatience_s,
+                " s, or printed without end");
   return run;
 }
 

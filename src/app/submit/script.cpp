@@ -61,8 +61,7 @@ bool by_apptainer(const Options& options) {
   const std::string& runtime = options.container_runtime;
   if (runtime.empty()) return options.container_image.ends_with(".sif");
   if (const auto known = choice_of<ContainerRuntime>(runtime)) return *known == ContainerRuntime::kApptainer;
-  throw Error(Code::kUsage,
-              str("--container-runtime is '", printable(runtime), "'; expected pyxis or apptainer"));
+  throw Error(Code::kUsage, "--container-runtime is '", printable(runtime), "'; expected pyxis or apptainer");
 }
 
 /// Mounts the folders of job and run at the same paths as outside, and the user's mounts.

@@ -64,10 +64,9 @@ ProgramRun sbatch(const char* option, const std::filesystem::path& script,
 void require_slurm() {
   for (const char* name : {"sbatch", "scontrol"}) {
     if (!find_program(name).empty()) continue;
-    throw Error(Code::kEnvironment,
-                str("no ", name,
-                    " in PATH: this machine cannot submit jobs; go to a node that has Slurm's commands "
-                    "(a cluster's head or login node), or see the script with --print"));
+    throw Error(Code::kEnvironment, "no ", name,
+                " in PATH: this machine cannot submit jobs; go to a node that has Slurm's commands "
+                "(a cluster's head or login node), or see the script with --print");
   }
 }
 
@@ -85,9 +84,9 @@ std::string submit_script(const std::filesystem::path& script, const std::vector
   const std::string out = sbatch("--parsable", script, without).out;
   const std::string job = out.substr(0, out.find_first_of(";\n"));  // "17;cluster"
   if (job.empty() || job.find_first_not_of("0123456789") != job.npos)
-    throw Error(Code::kEnvironment, str("sbatch named no job: it printed '", printable(out),
-                                        "'; `squeue --me` shows "
-                                        "whether the job was taken"));
+    throw Error(Code::kEnvironment, "sbatch named no job: it printed '", printable(out),
+                "'; `squeue --me` shows "
+                "whether the job was taken");
   return job;
 }
 

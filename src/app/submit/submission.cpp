@@ -52,10 +52,9 @@ void refuse_tasks_in(const LoadedRecipe& loaded) {
     const std::string value = json_text(recipe::json_value(key, loaded.recipe), -1);
     if (value.find("{task}") == value.npos) continue;
     throw Error(
-        Code::kUsage,
-        str(loaded.origins.at(key.path), ": ", key.path, " is ", printable(value),
-            ": {task} is replaced by the task's number in overrides only; remove it from the recipe and add ",
-            key.path, "=... to the command"));
+        Code::kUsage, loaded.origins.at(key.path), ": ", key.path, " is ", printable(value),
+        ": {task} is replaced by the task's number in overrides only; remove it from the recipe and add ",
+        key.path, "=... to the command");
   }
 }
 
@@ -65,9 +64,8 @@ LoadedRecipe load(const Options& options, const std::string& task, const std::st
   for (const std::string& override : options.overrides) {
     if (task.empty() && override.find("{task}") != override.npos)
       throw Error(
-          Code::kUsage,
-          str("'", printable(override),
-              "' names the task of an array, but this job has no array: add --array, or leave {task} out"));
+          Code::kUsage, "'", printable(override),
+          "' names the task of an array, but this job has no array: add --array, or leave {task} out");
     overrides.push_back(with_task(override, task));
   }
   if (!more.empty()) overrides.push_back(more);
@@ -86,17 +84,17 @@ void check_pieces(const Options& options, const std::vector<std::int64_t>& tasks
   const bool one_run =
       std::ranges::all_of(runs, [&](const Submission::Run& run) { return run.dir == runs[0].dir; });
   if (!one_run || !options.array.ends_with("%1")) {
-    throw Error(Code::kUsage, str("--array ", options.array, ": its tasks would train in the run folder '",
-                                  runs[0].dir.string(),
-                                  "' at the same time; give each its own with {task} in run.dir, or run them "
-                                  "one after the other with --array ",
-                                  options.array.substr(0, options.array.find('%')), "%1"));
+    throw Error(Code::kUsage, "--array ", options.array, ": its tasks would train in the run folder '",
+                runs[0].dir.string(),
+                "' at the same time; give each its own with {task} in run.dir, or run them "
+                "one after the other with --array ",
+                options.array.substr(0, options.array.find('%')), "%1");
   }
   for (std::size_t n = 1; n < runs.size(); ++n) {
     if (runs[n].recipe == runs[0].recipe) continue;
-    throw Error(Code::kUsage, str("--array ", options.array, ": the recipe of task ", tasks[n],
-                                  " differs from that of task ", tasks[0],
-                                  ", but both continue the same run: put {task} into run.dir too"));
+    throw Error(Code::kUsage, "--array ", options.array, ": the recipe of task ", tasks[n],
+                " differs from that of task ", tasks[0],
+                ", but both continue the same run: put {task} into run.dir too");
   }
 }
 
@@ -105,8 +103,8 @@ void check_runs(const std::string& pattern, const std::vector<std::int64_t>& tas
   for (std::size_t n = 0; n < tasks.size(); ++n) {
     const std::string expected = absolute(with_task(pattern, std::to_string(tasks[n])));
     if (runs[n].dir == expected) continue;
-    throw Error(Code::kUsage, str("task ", tasks[n], " has the run folder '", runs[n].dir.string(),
-                                  "' and not '", expected, "': write {task} into run.dir, without quotes"));
+    throw Error(Code::kUsage, "task ", tasks[n], " has the run folder '", runs[n].dir.string(), "' and not '",
+                expected, "': write {task} into run.dir, without quotes");
   }
 }
 
@@ -118,9 +116,8 @@ std::string program_of(const Options& options) {
   if (!options.program.empty()) {
     const bool here = options.container_image.empty();
     if (here && find_program(options.program).empty())
-      throw Error(Code::kEnvironment,
-                  str("--program '", printable(options.program),
-                      "' does not exist or is not executable; expected one that all nodes see"));
+      throw Error(Code::kEnvironment, "--program '", printable(options.program),
+                  "' does not exist or is not executable; expected one that all nodes see");
     return here && options.program.find('/') != options.program.npos ? absolute(options.program)
                                                                      : options.program;
   }
@@ -136,7 +133,7 @@ std::string next_submission(const std::vector<Submission::Run>& runs) {
     });
     if (!taken) return name;
   }
-  throw Error(Code::kUsage, str("'", runs[0].dir.string(), "/submissions' is full: remove old ones"));
+  throw Error(Code::kUsage, "'", runs[0].dir.string(), "/submissions' is full: remove old ones");
 }
 
 /// The first path in a folder that is local to each node, or empty.
@@ -214,9 +211,8 @@ void keep(const Submission& submission) {
       const stdfs::path folder = run.dir / submission.place.submission;
       // mkdir() fails if the folder exists, so two simultaneous submits cannot use the same number.
       if (fs::disk().mkdir(folder.c_str(), 0755) != 0)
-        throw Error(Code::kUsage,
-                    str("cannot make '", folder.string(), "': ",
-                        errno == EEXIST ? "another submit has just made it; try again" : fs::reason(errno)));
+        throw Error(Code::kUsage, "cannot make '", folder.string(), "': ",
+                    errno == EEXIST ? "another submit has just made it; try again" : fs::reason(errno));
       fs::publish_file(folder / "recipe.yaml", run.recipe, Code::kEnvironment);
       fs::publish_file(folder / "job.sbatch", submission.script, Code::kEnvironment);
     });

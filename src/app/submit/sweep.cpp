@@ -34,9 +34,9 @@ std::optional<Sweep> sweep_in(const std::string& array) {
     }
   }
   if (equals == 0 || std::ranges::count(values, "") > 0) {
-    throw Error(Code::kUsage, str("--array is '", printable(array),
-                                  "': expected a key and its values, such as optim.lr=1e-3,3e-3,1e-2, or "
-                                  "numbers of tasks, such as 0-3"));
+    throw Error(Code::kUsage, "--array is '", printable(array),
+                "': expected a key and its values, such as optim.lr=1e-3,3e-3,1e-2, or "
+                "numbers of tasks, such as 0-3");
   }
   Sweep sweep{.array = str("0-", values.size() - 1, limit)};
   for (const std::string& value : values) sweep.overrides.push_back(key + value);

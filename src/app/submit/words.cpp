@@ -48,7 +48,7 @@ bool is_plain(char c) {
 
 [[noreturn]] void refuse(const Rule& rule, std::string_view what, const std::string& text,
                          const std::string& why) {
-  throw Error(Code::kUsage, str(what, " is '", printable(text), "': ", why, "; expected ", rule.expected));
+  throw Error(Code::kUsage, what, " is '", printable(text), "': ", why, "; expected ", rule.expected);
 }
 
 }  // namespace

@@ -25,10 +25,9 @@ constexpr std::uint64_t kMostBytesOfSuspects = std::uint64_t{16} << 20;
 std::string required(const char* name) {
   const std::string value = environment_variable(name);
   if (value.empty())
-    throw Error(Code::kEnvironment,
-                str("supervise: ", name,
-                    " is not set: expected to be the last command of a batch script, as in "
-                    "cluster/slurm/train.sbatch; `echelon submit` writes one"));
+    throw Error(Code::kEnvironment, "supervise: ", name,
+                " is not set: expected to be the last command of a batch script, as in "
+                "cluster/slurm/train.sbatch; `echelon submit` writes one");
   return value;
 }
 
@@ -105,7 +104,7 @@ SlurmJob::SlurmJob()
   const std::string list = required("SLURM_JOB_NODELIST");
   nodes_ = host_names(list, kPatience_s);
   if (nodes_.empty())
-    throw Error(Code::kEnvironment, str("supervise: scontrol names no nodes for '", printable(list), "'"));
+    throw Error(Code::kEnvironment, "supervise: scontrol names no nodes for '", printable(list), "'");
   node_count_ = number_in("SLURM_JOB_NUM_NODES").value_or(static_cast<std::int64_t>(nodes_.size()));
   const auto nodes = static_cast<std::int64_t>(nodes_.size());
   const std::int64_t tasks = number_in("SLURM_NTASKS").value_or(nodes);

@@ -53,9 +53,8 @@ Supervisor::Supervisor(Options options) : options_(std::move(options)) {
   started_at_ = start_time();
   // A program inside of a container that srun makes cannot be looked for here.
   if (options_.srun_options.empty() && find_program(options_.program[0]).empty())
-    throw Error(Code::kEnvironment,
-                str("job ", job_.number(), " cannot start: ", options_.program[0], " does not exist on ",
-                    host_name(), " or is not executable; name one that all nodes see"));
+    throw Error(Code::kEnvironment, "job ", job_.number(), " cannot start: ", options_.program[0],
+                " does not exist on ", host_name(), " or is not executable; name one that all nodes see");
   facts_.requeues = job_.requeues();
   check_nodes();
   ask_program();
@@ -66,13 +65,12 @@ void Supervisor::check_nodes() {
   const auto nodes = static_cast<std::int64_t>(job_.nodes().size());
   wanted_ = nodes - options_.spare_nodes;
   if (wanted_ < 1)
-    throw Error(Code::kUsage,
-                str("job ", job_.number(), " cannot start: --spare-nodes (ECHELON_SPARE_NODES) is ",
-                    options_.spare_nodes, ", and the job has ", nodes, " nodes; expected at least one more"));
+    throw Error(Code::kUsage, "job ", job_.number(), " cannot start: --spare-nodes (ECHELON_SPARE_NODES) is ",
+                options_.spare_nodes, ", and the job has ", nodes, " nodes; expected at least one more");
   if (job_.tasks_per_node() == 0 && options_.spare_nodes > 0)
-    throw Error(Code::kUsage, str("job ", job_.number(),
-                                  " cannot start: spare nodes need as many tasks on each node: use "
-                                  "--ntasks-per-node in place of --ntasks"));
+    throw Error(Code::kUsage, "job ", job_.number(),
+                " cannot start: spare nodes need as many tasks on each node: use "
+                "--ntasks-per-node in place of --ntasks");
   if (job_.tasks_per_node() == 0) options_.max_restarts = 0;
   on_ = {job_.nodes().begin(), job_.nodes().begin() + wanted_};
   facts_.wanted_nodes = static_cast<int>(wanted_);
@@ -118,8 +116,8 @@ void Supervisor::begin_notes() {
       fs::remove_tree(logs() / "peer-failure.txt", Code::kEnvironment);
     }
   } catch (const Error& error) {
-    throw Error(error.code(), str("job ", job_.number(), " cannot start: ", error.what(),
-                                  "; set run.dir to a folder of your own that all nodes can write to"));
+    throw Error(error.code(), "job ", job_.number(), " cannot start: ", error.what(),
+                "; set run.dir to a folder of your own that all nodes can write to");
   }
 }
 

@@ -22,8 +22,7 @@ std::size_t DirectIo::write(std::uint64_t offset, std::span<const std::byte> byt
     const ssize_t n =
         disk().pwrite(fd_.get(), bytes.data() + done, whole - done, static_cast<off_t>(offset + done));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno != EINVAL)
-      throw Error(code_, str("cannot write '", path_.string(), "': ", reason(errno)));
+    if (n < 0 && errno != EINVAL) throw Error(code_, "cannot write '", path_.string(), "': ", reason(errno));
     done += n < 0 ? 0 : static_cast<std::size_t>(n);
     // A file system may accept O_DIRECT and refuse the write (EINVAL), or stop at an unaligned place: the
     // rest is written through the page cache.

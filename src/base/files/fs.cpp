@@ -81,8 +81,8 @@ void read_at(const Fd& fd, std::uint64_t offset, std::span<std::byte> bytes, Cod
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail(code, "read", path, errno);
     if (n == 0) {
-      throw Error(code, str("cannot read '", path.string(), "': file ends at byte ", offset, ", ",
-                            bytes.size(), " bytes early; it was cut short"));
+      throw Error(code, "cannot read '", path.string(), "': file ends at byte ", offset, ", ", bytes.size(),
+                  " bytes early; it was cut short");
     }
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
@@ -108,11 +108,11 @@ std::string read_file(const Path& path, std::uint64_t max_bytes, Code code) {
 std::string read_all(const Fd& fd, std::uint64_t max_bytes, Code code, const Path& path) {
   struct stat info {};
   if (disk().fstat(fd.get(), &info) != 0) fail(code, "stat", path, errno);
-  if (!S_ISREG(info.st_mode)) throw Error(code, str("'", path.string(), "' is not a regular file"));
+  if (!S_ISREG(info.st_mode)) throw Error(code, "'", path.string(), "' is not a regular file");
   const auto size = static_cast<std::uint64_t>(info.st_size);
   if (size > max_bytes) {
-    throw Error(code,
-                str("'", path.string(), "' has ", size, " bytes; at most ", max_bytes, " are accepted here"));
+    throw Error(code, "'", path.string(), "' has ", size, " bytes; at most ", max_bytes,
+                " are accepted here");
   }
   std::string text(size, '\0');
   read_at(fd, 0, std::as_writable_bytes(std::span(text)), code, path);
@@ -137,7 +137,7 @@ void make_folder(const Path& path, const Path& wanted, Code code) {
   const int error = disk().lstat((path / ".").c_str(), &info) == 0 ? 0 : errno;
   if (error == 0 && S_ISDIR(info.st_mode)) return;
   const auto refuse = [&](const std::string& why) {
-    throw Error(code, str("cannot create folder '", wanted.string(), "': ", why));
+    throw Error(code, "cannot create folder '", wanted.string(), "': ", why);
   };
   if (is(path, S_IFREG)) refuse(str("'", path.string(), "' is a file"));
   const Path above = path.has_parent_path() ? path.parent_path() : Path(".");
@@ -168,7 +168,7 @@ std::vector<Path> list_folder(const Path& folder, Code code) {
 
 void rename(const Path& from, const Path& to, Code code) {
   if (disk().rename(from.c_str(), to.c_str()) != 0)
-    throw Error(code, str("cannot rename '", from.string(), "' to '", to.string(), "': ", reason(errno)));
+    throw Error(code, "cannot rename '", from.string(), "' to '", to.string(), "': ", reason(errno));
 }
 
 void remove_tree(const Path& path, Code code) {

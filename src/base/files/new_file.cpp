@@ -30,9 +30,8 @@ void require_file_size_allowed(const Path& path, std::uint64_t bytes, Code code)
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur)
     return;
-  throw Error(code,
-              str("cannot write '", path.string(), "': it needs ", human_bytes(bytes),
-                  ", but this process may write at most ", human_bytes(limit.rlim_cur), " (ulimit -f)"));
+  throw Error(code, "cannot write '", path.string(), "': it needs ", human_bytes(bytes),
+              ", but this process may write at most ", human_bytes(limit.rlim_cur), " (ulimit -f)");
 }
 
 }  // namespace
@@ -64,8 +63,7 @@ void reserve_space(const Fd& fd, const Path& path, std::uint64_t bytes, Code cod
   // A file system without fallocate: set the size only, so that writes go to a file of the final length.
   if (error == EOPNOTSUPP || error == ENOSYS) error = disk().ftruncate(fd.get(), size) == 0 ? 0 : errno;
   if (error == 0) return;
-  throw Error(code,
-              str("cannot reserve ", human_bytes(bytes), " for '", path.string(), "': ", reason(error)));
+  throw Error(code, "cannot reserve ", human_bytes(bytes), " for '", path.string(), "': ", reason(error));
 }
 
 NewFile::NewFile(Path path, Code code)

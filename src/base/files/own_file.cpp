@@ -17,8 +17,7 @@ namespace echelon::fs {
 namespace {
 
 [[noreturn]] void refuse_link(const Path& path, Code code) {
-  throw Error(code,
-              str("'", path.string(), "' is a symbolic link; expected a regular file: remove the link"));
+  throw Error(code, "'", path.string(), "' is a symbolic link; expected a regular file: remove the link");
 }
 
 /// Reports a link as such: ELOOP's "too many levels of symbolic links" would mislead.
@@ -31,12 +30,11 @@ Fd open_unlinked(const Path& path, int flags, Code code, unsigned mode) {
 void require_plain(const Fd& fd, const Path& path, Code code, bool to_write) {
   struct stat info {};
   if (disk().fstat(fd.get(), &info) != 0) throw system_error(code, "stat", path, errno);
-  if (!S_ISREG(info.st_mode)) throw Error(code, str("'", path.string(), "' is not a regular file"));
+  if (!S_ISREG(info.st_mode)) throw Error(code, "'", path.string(), "' is not a regular file");
   if (to_write && info.st_nlink > 1) {
     throw Error(
-        code,
-        str("'", path.string(), "' has ", info.st_nlink,
-            " hard links, and writing to it would change the file under its other names: remove this name"));
+        code, "'", path.string(), "' has ", info.st_nlink,
+        " hard links, and writing to it would change the file under its other names: remove this name");
   }
 }
 
@@ -50,14 +48,13 @@ struct stat own_folder(const Path& path, Code code, std::string_view remedy) {
     return info;
   };
   const auto refuse = [&](const char* what, uid_t owner) {
-    throw Error(
-        code, str(what, " '", named.string(), "' belongs to user ", owner, ", who can change what user ", me,
-                  " (this process) writes there; name a folder of your own, or ", remedy));
+    throw Error(code, what, " '", named.string(), "' belongs to user ", owner, ", who can change what user ",
+                me, " (this process) writes there; name a folder of your own, or ", remedy);
   };
   const struct stat entry = look(named);
   if (S_ISLNK(entry.st_mode) && entry.st_uid != me && entry.st_uid != 0) refuse("the link", entry.st_uid);
   const struct stat folder = look(named / ".");
-  if (!S_ISDIR(folder.st_mode)) throw Error(code, str("'", named.string(), "' is not a folder"));
+  if (!S_ISDIR(folder.st_mode)) throw Error(code, "'", named.string(), "' is not a folder");
   if (folder.st_uid != me) refuse("the folder", folder.st_uid);
   return folder;
 }
@@ -87,7 +84,7 @@ Fd open_own(const Path& path, int flags, Code code, unsigned mode) {
   Fd fd = open_unlinked(path, flags & ~O_TRUNC, code, mode);
   require_plain(fd, path, code, true);
   if ((flags & O_TRUNC) != 0 && disk().ftruncate(fd.get(), 0) != 0)
-    throw Error(code, str("cannot empty '", path.string(), "': ", reason(errno)));
+    throw Error(code, "cannot empty '", path.string(), "': ", reason(errno));
   return fd;
 }
 
@@ -122,11 +119,10 @@ void require_unshared_folder(const Path& path, Code code, std::string_view remed
   const struct stat info = own_folder(path, code, remedy);
   const bool all = (info.st_mode & S_IWOTH) != 0;
   if (!all && ((info.st_mode & S_IWGRP) == 0 || is_private(info.st_gid))) return;
-  throw Error(
-      code,
-      str("the folder '", path.string(), "' can be written by ",
-          all ? "all users" : str("group ", info.st_gid),
-          ", who can change what this process writes there; take that from them (chmod go-w), or ", remedy));
+  throw Error(code, "the folder '", path.string(), "' can be written by ",
+              all ? "all users" : str("group ", info.st_gid),
+              ", who can change what this process writes there; take that from them (chmod go-w), or ",
+              remedy);
 }
 
 }  // namespace echelon::fs

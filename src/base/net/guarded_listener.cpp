@@ -59,7 +59,7 @@ GuardedListener::GuardedListener(Service service, const Secret& secret, Places p
       listener_(listen_anywhere(what, remedy)),
       events_(::epoll_create1(EPOLL_CLOEXEC)) {
   if (!events_.valid())
-    throw Error(Code::kEnvironment, str(what, ": epoll_create1: ", fs::reason(errno), "; ", remedy));
+    throw Error(Code::kEnvironment, what, ": epoll_create1: ", fs::reason(errno), "; ", remedy);
   watch(events_, EPOLL_CTL_ADD, listener_.socket.get(), EPOLLIN);
 }
 

@@ -73,7 +73,7 @@ std::string try_connect(const fs::Fd& socket, const Address& address, double pat
 
 Listener listen_anywhere(std::string_view what, std::string_view remedy) {
   const auto failed = [&](const char* call) {
-    return Error(Code::kEnvironment, str(what, ": ", call, ": ", fs::reason(errno), "; ", remedy));
+    return Error(Code::kEnvironment, what, ": ", call, ": ", fs::reason(errno), "; ", remedy);
   };
   Listener listener{.socket = fs::Fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0))};
   Address any;

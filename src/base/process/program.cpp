@@ -33,7 +33,7 @@ struct Pipe {
 Pipe make_pipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    throw Error(Code::kEnvironment, str("cannot make a pipe: ", fs::reason(errno)));
+    throw Error(Code::kEnvironment, "cannot make a pipe: ", fs::reason(errno));
   return {fs::Fd(ends[0]), fs::Fd(ends[1])};
 }
 
@@ -178,7 +178,7 @@ ProgramRun run_program(const std::vector<std::string>& argv, const ProgramOption
                        kept ? err.write.get() : STDERR_FILENO, options.own_group);
   const int fault = plan.spawn(child, argv, options.environment);
   if (fault == ENOENT || fault == EACCES || fault == ENOTDIR) return run;
-  if (fault != 0) throw Error(Code::kEnvironment, str("cannot start '", argv[0], "': ", fs::reason(fault)));
+  if (fault != 0) throw Error(Code::kEnvironment, "cannot start '", argv[0], "': ", fs::reason(fault));
   out.write = fs::Fd();
   err.write = fs::Fd();
   run.found = true;

@@ -30,8 +30,7 @@ std::vector<std::string> candidates(const SiteLibrary& library) {
 void* LoadedLibrary::symbol(const char* name) const {
   if (handle == nullptr) throw Error(Code::kEnvironment, why);
   void* address = dlsym(handle, name);
-  if (address == nullptr)
-    throw Error(Code::kEnvironment, str("a library of this site is too old: ", dlerror()));
+  if (address == nullptr) throw Error(Code::kEnvironment, "a library of this site is too old: ", dlerror());
   return address;
 }
 

@@ -114,14 +114,13 @@ void check_commands(const CLI::App& app, const std::vector<std::string>& words) 
     const std::vector<std::string> names = names_of_commands(*at);
     const std::string all = str("there are ", join(names, ", "), "; try '", help_of(app, words), "'");
     if (i == words.size()) {
-      throw Error(Code::kUsage,
-                  str(before.empty() ? "no command given; " : before + "needs a command; ", all));
+      throw Error(Code::kUsage, before.empty() ? "no command given; " : before + "needs a command; ", all);
     }
     if (words[i].starts_with('-')) return;
     if (std::ranges::find(names, words[i]) == names.end()) {
       const std::string meant = nearest(words[i], names);
-      throw Error(Code::kUsage, str("no command '", before, printable(words[i]), "'; ",
-                                    meant.empty() ? all : str("did you mean '", before, meant, "'?")));
+      throw Error(Code::kUsage, "no command '", before, printable(words[i]), "'; ",
+                  meant.empty() ? all : str("did you mean '", before, meant, "'?"));
     }
     at = at->get_subcommand(words[i]);
     before += words[i] + ' ';

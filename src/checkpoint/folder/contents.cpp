@@ -31,33 +31,31 @@ std::string last_part(const Path& folder) {
 Manifest load_manifest(const Path& folder) {
   const Path commit_path = folder / kCommitFile;
   if (!entry_exists(commit_path)) {
-    throw Error(Code::kCheckpoint,
-                str("checkpoint ", quoted(folder),
-                    entry_exists(folder) ? " was never committed (it has no file COMMIT): its "
-                                           "save did not finish; use an earlier one"
-                                         : " does not exist"));
+    throw Error(Code::kCheckpoint, "checkpoint ", quoted(folder),
+                entry_exists(folder) ? " was never committed (it has no file COMMIT): its "
+                                       "save did not finish; use an earlier one"
+                                     : " does not exist");
   }
   const Commit commit = parse_commit(read_input(commit_path, kMaxCommitBytes), quoted(commit_path));
   const Path path = folder / kManifestFile;
   const std::string text = read_input(path, kMaxManifestBytes);
   if (text.size() != commit.manifest_bytes || crc32c(text) != commit.manifest_crc) {
-    throw Error(Code::kCheckpoint, str(quoted(path), " is damaged: ", text.size(), " bytes with checksum ",
-                                       checksum_text(crc32c(text)), "; COMMIT states ", commit.manifest_bytes,
-                                       " with ", checksum_text(commit.manifest_crc)));
+    throw Error(Code::kCheckpoint, quoted(path), " is damaged: ", text.size(), " bytes with checksum ",
+                checksum_text(crc32c(text)), "; COMMIT states ", commit.manifest_bytes, " with ",
+                checksum_text(commit.manifest_crc));
   }
   Manifest manifest = parse_manifest(text, quoted(path));
   if (manifest.step != commit.step || manifest.save_id != commit.save_id ||
       manifest.format_minor != commit.format_minor) {
-    throw Error(Code::kCheckpoint,
-                str(quoted(commit_path), " is of step ", commit.step, ", save ", commit.save_id, ", format ",
-                    kFormatMajor, '.', commit.format_minor, ", but MANIFEST.json of step ", manifest.step,
-                    ", save ", manifest.save_id, ", format ", kFormatMajor, '.', manifest.format_minor));
+    throw Error(Code::kCheckpoint, quoted(commit_path), " is of step ", commit.step, ", save ",
+                commit.save_id, ", format ", kFormatMajor, '.', commit.format_minor,
+                ", but MANIFEST.json of step ", manifest.step, ", save ", manifest.save_id, ", format ",
+                kFormatMajor, '.', manifest.format_minor);
   }
   const auto name = parse_step_folder(last_part(folder));
   if (name && (name->step != manifest.step || name->save_id != manifest.save_id)) {
-    throw Error(Code::kCheckpoint,
-                str("folder ", quoted(folder), " holds the checkpoint ",
-                    step_folder_name(manifest.step, manifest.save_id), ": it was renamed or swapped"));
+    throw Error(Code::kCheckpoint, "folder ", quoted(folder), " holds the checkpoint ",
+                step_folder_name(manifest.step, manifest.save_id), ": it was renamed or swapped");
   }
   return manifest;
 }
@@ -71,8 +69,8 @@ constexpr std::uint64_t kSmallIndexBytes = std::uint64_t{64} << 10;
 InputFile open_shard(const Path& path, const std::string& what, std::uint64_t bytes) {
   InputFile file = open_input(path);
   if (bytes != 0 && file.bytes != bytes) {
-    throw Error(Code::kCheckpoint, str(what, " has ", file.bytes, " bytes, expected ", bytes, ": it was ",
-                                       file.bytes < bytes ? "cut short" : "extended"));
+    throw Error(Code::kCheckpoint, what, " has ", file.bytes, " bytes, expected ", bytes, ": it was ",
+                file.bytes < bytes ? "cut short" : "extended");
   }
   return file;
 }
@@ -81,8 +79,8 @@ InputFile open_shard(const Path& path, const std::string& what, std::uint64_t by
 IndexHead head_of(const InputFile& file, std::span<const std::byte> block, const std::string& what) {
   const IndexHead head = decode_index_head(block.first(std::min(block.size(), kIndexHeaderBytes)), what);
   if (head.file_bytes != file.bytes || head.index_bytes > file.bytes) {
-    throw Error(Code::kCheckpoint,
-                str(what, ": its index is damaged (states a file of ", head.file_bytes, " bytes)"));
+    throw Error(Code::kCheckpoint, what, ": its index is damaged (states a file of ", head.file_bytes,
+                " bytes)");
   }
   return head;
 }
@@ -116,20 +114,19 @@ Wanted existing(const Path& folder, const ManifestShard& shard, int rank, int ra
                 const std::string& save_id) {
   const Path path = folder / shard.file;
   if (!entry_exists(path)) {
-    throw Error(Code::kCheckpoint, str("shard ", quoted(path), " (rank ", rank, ") is missing"));
+    throw Error(Code::kCheckpoint, "shard ", quoted(path), " (rank ", rank, ") is missing");
   }
   return {path, str("shard ", quoted(path)), shard, rank, ranks, save_id};
 }
 
 ShardIndex require_place(ShardIndex index, const Wanted& wanted) {
   if (index.save_id != wanted.save_id) {
-    throw Error(Code::kCheckpoint, str(wanted.what, " belongs to save ", index.save_id, ", not to ",
-                                       wanted.save_id, ": a stale file"));
+    throw Error(Code::kCheckpoint, wanted.what, " belongs to save ", index.save_id, ", not to ",
+                wanted.save_id, ": a stale file");
   }
   if (index.rank != wanted.rank || index.ranks != wanted.ranks) {
-    throw Error(Code::kCheckpoint,
-                str(wanted.what, " is of rank ", index.rank, " of ", index.ranks, ", expected rank ",
-                    wanted.rank, " of ", wanted.ranks, ": files were swapped"));
+    throw Error(Code::kCheckpoint, wanted.what, " is of rank ", index.rank, " of ", index.ranks,
+                ", expected rank ", wanted.rank, " of ", wanted.ranks, ": files were swapped");
   }
   return index;
 }
@@ -139,8 +136,8 @@ ShardIndex whole_index(std::span<const std::byte> block, const Wanted& wanted) {
   // decode_index() has checked the index against its own checksum; this checks that it is the committed
   // one.
   if (index_crc(block) != wanted.shard.index_crc) {
-    throw Error(Code::kCheckpoint, str(wanted.what, ": its index (bytes 0 to ", block.size(),
-                                       ") is not the one that was committed"));
+    throw Error(Code::kCheckpoint, wanted.what, ": its index (bytes 0 to ", block.size(),
+                ") is not the one that was committed");
   }
   return index;
 }
@@ -191,8 +188,8 @@ void check_digests(const Manifest& manifest, const Coverage& coverage) {
   const std::vector<TensorDigest> found = coverage.digests();
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (found[i] == manifest.digests[i]) continue;
-    throw Error(Code::kCheckpoint, str("tensor '", manifest.tensors[i].name,
-                                       "': the checksums of its pieces do not combine to the manifest's"));
+    throw Error(Code::kCheckpoint, "tensor '", manifest.tensors[i].name,
+                "': the checksums of its pieces do not combine to the manifest's");
   }
 }
 
@@ -258,8 +255,8 @@ namespace {
 /// Commits of a run or checkpoints folder, newest first, including damaged ones.
 std::vector<Found> commits_of(const Path& folder) {
   if (!is_folder(folder)) {
-    throw Error(Code::kCheckpoint, str("no checkpoint ", quoted(folder),
-                                       ": there is no such folder; name a run folder or a step folder"));
+    throw Error(Code::kCheckpoint, "no checkpoint ", quoted(folder),
+                ": there is no such folder; name a run folder or a step folder");
   }
   warn_of_linked_steps(checkpoints_folder(folder));
   std::vector<Found> commits = list(checkpoints_folder(folder));
@@ -269,15 +266,14 @@ std::vector<Found> commits_of(const Path& folder) {
   if (commits.empty() && entry_exists(folder / "config.json")) {
     const Path imported = Path(folder.has_filename() ? folder : folder.parent_path()).concat("-imported");
     throw Error(
-        Code::kCheckpoint,
-        str(quoted(folder),
-            " is a Hugging Face folder, not a checkpoint; name it in a recipe's model.from, or import it: "
-            "echelon-ckpt import ",
-            quoted(folder), " --output ", quoted(imported), "; then name ", quoted(imported)));
+        Code::kCheckpoint, quoted(folder),
+        " is a Hugging Face folder, not a checkpoint; name it in a recipe's model.from, or import it: "
+        "echelon-ckpt import ",
+        quoted(folder), " --output ", quoted(imported), "; then name ", quoted(imported));
   }
   if (commits.empty()) {
-    throw Error(Code::kCheckpoint, str("no committed checkpoint in ", quoted(checkpoints_folder(folder)),
-                                       "; name a run folder or a step folder"));
+    throw Error(Code::kCheckpoint, "no committed checkpoint in ", quoted(checkpoints_folder(folder)),
+                "; name a run folder or a step folder");
   }
   std::ranges::reverse(commits);
   return commits;
@@ -302,19 +298,18 @@ Outline open_newest(const Path& folder) {
                     " is DAMAGED and is skipped, trying the previous one: ", e.what()));
     }
   }
-  throw Error(Code::kCheckpoint, str("no whole checkpoint in ", quoted(folder), "; newest: ", first_problem));
+  throw Error(Code::kCheckpoint, "no whole checkpoint in ", quoted(folder), "; newest: ", first_problem);
 }
 
 std::string load_attachment(const Path& folder, const Manifest& manifest, const std::string& name) {
   const auto found = manifest.attachments.find(name);
   if (found == manifest.attachments.end()) {
-    throw Error(Code::kCheckpoint, str("checkpoint ", quoted(folder), " has no attachment '", name, "'"));
+    throw Error(Code::kCheckpoint, "checkpoint ", quoted(folder), " has no attachment '", name, "'");
   }
   const Path path = folder / name;
   std::string content = read_input(path, kMaxAttachmentBytes);
   if (content.size() != found->second.bytes || crc32c(content) != found->second.crc) {
-    throw Error(Code::kCheckpoint,
-                str("attachment ", quoted(path), " is damaged: its size or checksum differs"));
+    throw Error(Code::kCheckpoint, "attachment ", quoted(path), " is damaged: its size or checksum differs");
   }
   return content;
 }

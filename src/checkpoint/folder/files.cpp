@@ -13,8 +13,8 @@ namespace echelon::checkpoint {
 InputFile open_input(const fs::Path& path) {
   struct stat info {};
   if (fs::disk().lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
-    throw Error(Code::kCheckpoint,
-                str("'", path.string(), "' is a symbolic link; a checkpoint holds regular files only"));
+    throw Error(Code::kCheckpoint, "'", path.string(),
+                "' is a symbolic link; a checkpoint holds regular files only");
   }
   // The check above gives a clear message, O_NOFOLLOW the guarantee: the entry may change in between.
   // O_NONBLOCK: opening a pipe must not wait for its writer.
@@ -22,8 +22,7 @@ InputFile open_input(const fs::Path& path) {
   if (fs::disk().fstat(file.fd.get(), &info) != 0) {
     throw fs::system_error(Code::kCheckpoint, "stat", path, errno);
   }
-  if (!S_ISREG(info.st_mode))
-    throw Error(Code::kCheckpoint, str("'", path.string(), "' is not a regular file"));
+  if (!S_ISREG(info.st_mode)) throw Error(Code::kCheckpoint, "'", path.string(), "' is not a regular file");
   file.bytes = static_cast<std::uint64_t>(info.st_size);
   return file;
 }
@@ -31,8 +30,8 @@ InputFile open_input(const fs::Path& path) {
 std::string read_input(const fs::Path& path, std::uint64_t max_bytes) {
   const InputFile file = open_input(path);
   if (file.bytes > max_bytes) {
-    throw Error(Code::kCheckpoint, str("'", path.string(), "' has ", file.bytes, " bytes; at most ",
-                                       max_bytes, " are accepted here"));
+    throw Error(Code::kCheckpoint, "'", path.string(), "' has ", file.bytes, " bytes; at most ", max_bytes,
+                " are accepted here");
   }
   std::string text(file.bytes, '\0');
   fs::read_at(file.fd, 0, std::as_writable_bytes(std::span(text)), Code::kCheckpoint, path);

@@ -24,10 +24,10 @@ void Owner::require() const {
   if (!entry_exists(file_)) return fs::publish_file(file_, record_, Code::kCheckpoint);
   const std::string now = read_input(file_, kMaxRecordBytes);
   if (now == record_) return;
-  throw Error(Code::kCheckpoint,
-              str("'", file_.parent_path().string(), "' has a new owner, ", now.substr(0, now.find('\n')),
-                  ", which has started the same run; this one no longer saves or removes anything there: "
-                  "end one of the two, or give it another run.dir"));
+  throw Error(Code::kCheckpoint, "'", file_.parent_path().string(), "' has a new owner, ",
+              now.substr(0, now.find('\n')),
+              ", which has started the same run; this one no longer saves or removes anything there: "
+              "end one of the two, or give it another run.dir");
 }
 
 }  // namespace echelon::checkpoint

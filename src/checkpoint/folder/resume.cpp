@@ -11,13 +11,12 @@ namespace echelon::checkpoint {
 void check_resume(Resume resume, const std::filesystem::path& checkpoints, bool on_disk, bool in_memory) {
   const std::string folder = str('\'', checkpoints.string(), '\'');
   if (resume == Resume::kMust && !on_disk && !in_memory) {
-    throw Error(Code::kUsage, str("checkpoint.resume is 'must', but ", folder,
-                                  " holds no committed checkpoint; set it to 'auto' for a first start"));
+    throw Error(Code::kUsage, "checkpoint.resume is 'must', but ", folder,
+                " holds no committed checkpoint; set it to 'auto' for a first start");
   }
   if (resume == Resume::kNever && (on_disk || in_memory) && !is_later_start_of_job()) {
-    throw Error(Code::kUsage,
-                str("checkpoint.resume is 'never', but ", on_disk ? folder : "the nodes' memory",
-                    " holds checkpoints; set it to 'auto' to continue them, or use another run.dir"));
+    throw Error(Code::kUsage, "checkpoint.resume is 'never', but ", on_disk ? folder : "the nodes' memory",
+                " holds checkpoints; set it to 'auto' to continue them, or use another run.dir");
   }
 }
 

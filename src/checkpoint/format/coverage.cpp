@@ -19,15 +19,14 @@ void Coverage::add(int rank, std::span<const ShardEntry> entries) {
     const ShardEntry& entry = entries[i];
     const auto found = numbers_.find(entry.tensor.name);
     if (found == numbers_.end()) {
-      throw Error(Code::kCheckpoint, str("rank ", rank, " stores tensor '", entry.tensor.name,
-                                         "', which the checkpoint does not have"));
+      throw Error(Code::kCheckpoint, "rank ", rank, " stores tensor '", entry.tensor.name,
+                  "', which the checkpoint does not have");
     }
     const TensorInfo& tensor = (*tensors_)[found->second];
     if (entry.tensor.dtype != tensor.dtype || entry.tensor.shape != tensor.shape) {
-      throw Error(Code::kCheckpoint,
-                  str("rank ", rank, " stores tensor '", tensor.name, "' as ", name_of(entry.tensor.dtype),
-                      ' ', shape_text(entry.tensor.shape), ", expected ", name_of(tensor.dtype), ' ',
-                      shape_text(tensor.shape)));
+      throw Error(Code::kCheckpoint, "rank ", rank, " stores tensor '", tensor.name, "' as ",
+                  name_of(entry.tensor.dtype), ' ', shape_text(entry.tensor.shape), ", expected ",
+                  name_of(tensor.dtype), ' ', shape_text(tensor.shape));
     }
     pieces_[found->second].push_back({.begin = entry.begin,
                                       .end = entry.end,

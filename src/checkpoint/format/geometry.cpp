@@ -31,9 +31,8 @@ std::optional<std::uint64_t> count_elements(std::span<const std::int64_t> shape,
 std::uint64_t element_count(const TensorInfo& tensor) {
   const auto count = count_elements(tensor.shape, tensor.dtype);
   if (!count) {
-    throw Error(Code::kCheckpoint,
-                str("tensor '", tensor.name, "': shape ", shape_text(tensor.shape), " of ",
-                    name_of(tensor.dtype), " is out of bounds (8 dimensions, 2^40 each, 1 PiB)"));
+    throw Error(Code::kCheckpoint, "tensor '", tensor.name, "': shape ", shape_text(tensor.shape), " of ",
+                name_of(tensor.dtype), " is out of bounds (8 dimensions, 2^40 each, 1 PiB)");
   }
   return *count;
 }
@@ -52,22 +51,21 @@ void check_tensors(std::span<const TensorInfo> tensors) {
   std::vector<std::string_view> names;
   for (const TensorInfo& tensor : tensors) {
     if (const std::string problem = tensor_name_problem(tensor.name); !problem.empty()) {
-      throw Error(Code::kCheckpoint, str("tensor name '", tensor.name.substr(0, 300), "' ", problem));
+      throw Error(Code::kCheckpoint, "tensor name '", tensor.name.substr(0, 300), "' ", problem);
     }
     (void)element_count(tensor);
     names.push_back(tensor.name);
   }
   std::ranges::sort(names);
   for (std::size_t i = 1; i < names.size(); ++i) {
-    if (names[i] == names[i - 1])
-      throw Error(Code::kCheckpoint, str("tensor '", names[i], "' is listed twice"));
+    if (names[i] == names[i - 1]) throw Error(Code::kCheckpoint, "tensor '", names[i], "' is listed twice");
   }
   for (const std::string_view name : names) {
     for (auto at = name.find('/'); at != std::string_view::npos; at = name.find('/', at + 1)) {
       // Looked up prefix by prefix: in sorted order "a.b" may stand between "a" and "a/b".
       if (!std::ranges::binary_search(names, name.substr(0, at))) continue;
-      throw Error(Code::kCheckpoint, str("tensor '", name.substr(0, at), "' cannot be stored beside '", name,
-                                         "': HDF5 would need it to be a tensor and a group"));
+      throw Error(Code::kCheckpoint, "tensor '", name.substr(0, at), "' cannot be stored beside '", name,
+                  "': HDF5 would need it to be a tensor and a group");
     }
   }
 }
@@ -91,21 +89,21 @@ void prove_coverage(const std::string& tensor, std::uint64_t elements, std::vect
   for (const Range& piece : pieces) {
     if (piece.begin > covered) break;  // reported below as a hole
     if (piece.begin < covered) {
-      throw Error(Code::kCheckpoint, str("tensor '", tensor, "': element ", piece.begin,
-                                         " is stored twice, by rank ", last, " and by rank ", piece.rank));
+      throw Error(Code::kCheckpoint, "tensor '", tensor, "': element ", piece.begin,
+                  " is stored twice, by rank ", last, " and by rank ", piece.rank);
     }
     covered = piece.end;
     last = piece.rank;
   }
   if (covered < elements) {
     const auto next = std::ranges::find_if(pieces, [&](const Range& p) { return p.begin > covered; });
-    throw Error(Code::kCheckpoint, str("tensor '", tensor, "': elements ", covered, " to ",
-                                       (next == pieces.end() ? elements : next->begin) - 1, " of ", elements,
-                                       " are stored by no rank"));
+    throw Error(Code::kCheckpoint, "tensor '", tensor, "': elements ", covered, " to ",
+                (next == pieces.end() ? elements : next->begin) - 1, " of ", elements,
+                " are stored by no rank");
   }
   if (covered > elements) {
-    throw Error(Code::kCheckpoint, str("tensor '", tensor, "': rank ", last, " stores elements up to ",
-                                       covered, ", but there are only ", elements));
+    throw Error(Code::kCheckpoint, "tensor '", tensor, "': rank ", last, " stores elements up to ", covered,
+                ", but there are only ", elements);
   }
 }
 

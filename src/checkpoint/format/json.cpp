@@ -19,23 +19,23 @@ std::string canonical_text(const Json& value) {
 }
 
 const Json& member(const Json& object, const char* key, const std::string& what) {
-  if (!object.is_object()) throw Error(Code::kCheckpoint, str(what, ": expected an object with '", key, "'"));
+  if (!object.is_object()) throw Error(Code::kCheckpoint, what, ": expected an object with '", key, "'");
   const auto found = object.find(key);
-  if (found == object.end()) throw Error(Code::kCheckpoint, str(what, ": '", key, "' is missing"));
+  if (found == object.end()) throw Error(Code::kCheckpoint, what, ": '", key, "' is missing");
   return *found;
 }
 
 std::uint64_t number(const Json& object, const char* key, std::uint64_t max, const std::string& what) {
   const Json& value = member(object, key, what);
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() > max) {
-    throw Error(Code::kCheckpoint, str(what, ": '", key, "' must be a whole number from 0 to ", max));
+    throw Error(Code::kCheckpoint, what, ": '", key, "' must be a whole number from 0 to ", max);
   }
   return value.get<std::uint64_t>();
 }
 
 std::string text(const Json& object, const char* key, const std::string& what) {
   const Json& value = member(object, key, what);
-  if (!value.is_string()) throw Error(Code::kCheckpoint, str(what, ": '", key, "' must be text"));
+  if (!value.is_string()) throw Error(Code::kCheckpoint, what, ": '", key, "' must be text");
   return value.get<std::string>();
 }
 
@@ -56,8 +56,8 @@ Number parse_hex(const Json& object, const char* key, const std::string& what) {
   Number value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
   if (error != std::errc{} || end != digits.data() + digits.size() || hex(value) != digits) {
-    throw Error(Code::kCheckpoint, str(what, ": '", key, "' must be ",
-                                       sizeof(Number) == 4 ? "eight" : "sixteen", " lower-case hex digits"));
+    throw Error(Code::kCheckpoint, what, ": '", key, "' must be ", sizeof(Number) == 4 ? "eight" : "sixteen",
+                " lower-case hex digits");
   }
   return value;
 }

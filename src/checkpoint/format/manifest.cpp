@@ -23,9 +23,9 @@ int parse_format(const Json& root, const std::string& what) {
   const std::uint64_t major = number(format, "major", 65535, what);
   const std::uint64_t minor = number(format, "minor", 65535, what);
   if (major != kFormatMajor) {
-    throw Error(Code::kCheckpoint,
-                str(what, " has checkpoint format ", major, '.', minor, "; this program reads format ",
-                    kFormatMajor, ".x: use the version that wrote it, or a newer one"));
+    throw Error(Code::kCheckpoint, what, " has checkpoint format ", major, '.', minor,
+                "; this program reads format ", kFormatMajor,
+                ".x: use the version that wrote it, or a newer one");
   }
   return static_cast<int>(minor);
 }
@@ -41,25 +41,24 @@ std::vector<ManifestShard> parse_shards(const Json& root, const std::string& wha
         shard_file_name(static_cast<int>(shards.size()), static_cast<int>(list.size()));
     // The name is redundant; requiring it means that no path from the file is ever used.
     if (shard.file != expected) {
-      throw Error(Code::kCheckpoint,
-                  str(what, ": shard ", shards.size(), " must be called '", expected, "'"));
+      throw Error(Code::kCheckpoint, what, ": shard ", shards.size(), " must be called '", expected, "'");
     }
     shards.push_back(std::move(shard));
   }
   if (shards.empty() || number(root, "world_size", kMaxRanks, what) != shards.size()) {
-    throw Error(Code::kCheckpoint,
-                str(what, ": 'world_size' and the number of shards (", shards.size(), ") disagree"));
+    throw Error(Code::kCheckpoint, what, ": 'world_size' and the number of shards (", shards.size(),
+                ") disagree");
   }
   return shards;
 }
 
 std::map<std::string, ManifestAttachment> parse_attachments(const Json& root, const std::string& what) {
   const Json& files = member(root, "attachments", what);
-  if (!files.is_object()) throw Error(Code::kCheckpoint, str(what, ": 'attachments' must be an object"));
+  if (!files.is_object()) throw Error(Code::kCheckpoint, what, ": 'attachments' must be an object");
   std::map<std::string, ManifestAttachment> attachments;
   for (const auto& [name, json] : files.items()) {
     if (const std::string problem = attachment_name_problem(name); !problem.empty()) {
-      throw Error(Code::kCheckpoint, str(what, ": an attachment's name ", problem));
+      throw Error(Code::kCheckpoint, what, ": an attachment's name ", problem);
     }
     attachments[name] = {.bytes = number(json, "bytes", kMaxAttachmentBytes, what),
                          .crc = checksum(json, "crc32c", what)};
@@ -101,7 +100,7 @@ std::string manifest_text(const Manifest& manifest) {
 }
 
 Manifest parse_manifest(std::string_view source, const std::string& what) {
-  if (source.size() > kMaxManifestBytes) throw Error(Code::kCheckpoint, str(what, ": larger than 64 MiB"));
+  if (source.size() > kMaxManifestBytes) throw Error(Code::kCheckpoint, what, ": larger than 64 MiB");
   const Json root = parse_json(source, what);
   const int minor = parse_format(root, what);
   Manifest manifest{.format_minor = minor,
@@ -117,7 +116,7 @@ Manifest parse_manifest(std::string_view source, const std::string& what) {
   }
   in_context(what, [&] { check_tensors(manifest.tensors); });
   const Json& state = member(root, "trainer_state", what);
-  if (!state.is_object()) throw Error(Code::kCheckpoint, str(what, ": 'trainer_state' must be an object"));
+  if (!state.is_object()) throw Error(Code::kCheckpoint, what, ": 'trainer_state' must be an object");
   manifest.trainer_state = state.dump();
   for (const auto& [program, version] : member(root, "versions", what).items()) {
     if (version.is_string()) manifest.versions[program] = version.get<std::string>();
@@ -134,7 +133,7 @@ std::string commit_text(const Commit& commit) {
 }
 
 Commit parse_commit(std::string_view source, const std::string& what) {
-  if (source.size() > kMaxCommitBytes) throw Error(Code::kCheckpoint, str(what, ": larger than 4 KiB"));
+  if (source.size() > kMaxCommitBytes) throw Error(Code::kCheckpoint, what, ": larger than 4 KiB");
   const Json root = parse_json(source, what);
   const int minor = parse_format(root, what);
   const Json& manifest = member(root, "manifest", what);
@@ -146,8 +145,7 @@ Commit parse_commit(std::string_view source, const std::string& what) {
   // Anything else could hide a flipped bit in a place that the parser ignores, such as white space or an
   // unknown key.
   if (canonical_text(root) != source)
-    throw Error(Code::kCheckpoint,
-                str(what, ": not in the form this program writes; it was edited or damaged"));
+    throw Error(Code::kCheckpoint, what, ": not in the form this program writes; it was edited or damaged");
   return commit;
 }
 

@@ -36,10 +36,9 @@ std::string padded(std::int64_t value, int digits) {
 }  // namespace
 
 std::string step_folder_name(std::int64_t step, std::string_view save_id) {
-  if (step < 0 || step > kMaxStep)
-    throw Error(Code::kCheckpoint, str("step ", step, " is outside 0..", kMaxStep));
+  if (step < 0 || step > kMaxStep) throw Error(Code::kCheckpoint, "step ", step, " is outside 0..", kMaxStep);
   if (!is_save_id(save_id)) {
-    throw Error(Code::kCheckpoint, str("save id '", save_id, "' is not eight lower-case hex digits"));
+    throw Error(Code::kCheckpoint, "save id '", save_id, "' is not eight lower-case hex digits");
   }
   return std::string(kStepPrefix).append(padded(step, kStepDigits)).append(1, '.').append(save_id);
 }

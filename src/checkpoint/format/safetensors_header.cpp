@@ -233,7 +233,7 @@ class Handler : public nlohmann::json_sax<Json> {
 };
 
 [[noreturn]] void refuse(const std::string& what, const std::string& problem) {
-  throw Error(Code::kCheckpoint, str(what, ": ", problem));
+  throw Error(Code::kCheckpoint, what, ": ", problem);
 }
 
 void check_names(const std::vector<Draft>& drafts, const std::string& what) {

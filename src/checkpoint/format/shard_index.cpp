@@ -31,7 +31,7 @@ constexpr std::size_t kNameOffset = 0, kNameLength = 4, kType = 6, kDims = 7, kS
 }  // namespace entry
 
 [[noreturn]] void refuse(const std::string& what, const std::string& problem) {
-  throw Error(Code::kCheckpoint, str(what, ": ", problem));
+  throw Error(Code::kCheckpoint, what, ": ", problem);
 }
 
 struct Sections {

@@ -10,7 +10,7 @@ namespace echelon::checkpoint {
 const Json& list_of(const Json& object, const char* key, std::size_t max, const std::string& what) {
   const Json& list = member(object, key, what);
   if (!list.is_array() || list.size() > max) {
-    throw Error(Code::kCheckpoint, str(what, ": '", key, "' must be a list of at most ", max));
+    throw Error(Code::kCheckpoint, what, ": '", key, "' must be a list of at most ", max);
   }
   return list;
 }
@@ -22,15 +22,15 @@ Json tensor_json(const TensorInfo& tensor) {
 TensorInfo parse_tensor(const Json& json, const std::string& what) {
   TensorInfo tensor{.name = text(json, "name", what)};
   if (const std::string problem = tensor_name_problem(tensor.name); !problem.empty()) {
-    throw Error(Code::kCheckpoint, str(what, ": a tensor name ", problem));
+    throw Error(Code::kCheckpoint, what, ": a tensor name ", problem);
   }
   const auto dtype = dtype_named(text(json, "dtype", what));
   if (!dtype)
-    throw Error(Code::kCheckpoint, str(what, ": tensor '", tensor.name, "' has an unknown element type"));
+    throw Error(Code::kCheckpoint, what, ": tensor '", tensor.name, "' has an unknown element type");
   tensor.dtype = *dtype;
   for (const Json& dim : list_of(json, "shape", kMaxDims, what)) {
     if (!dim.is_number_unsigned() || dim.get<std::uint64_t>() > static_cast<std::uint64_t>(kMaxDim)) {
-      throw Error(Code::kCheckpoint, str(what, ": tensor '", tensor.name, "' has a dimension out of bounds"));
+      throw Error(Code::kCheckpoint, what, ": tensor '", tensor.name, "' has a dimension out of bounds");
     }
     tensor.shape.push_back(dim.get<std::int64_t>());
   }
@@ -40,7 +40,7 @@ TensorInfo parse_tensor(const Json& json, const std::string& what) {
 std::string save_id_of(const Json& object, const char* key, const std::string& what) {
   std::string id = text(object, key, what);
   if (!is_save_id(id))
-    throw Error(Code::kCheckpoint, str(what, ": '", key, "' must be eight lower-case hex digits"));
+    throw Error(Code::kCheckpoint, what, ": '", key, "' must be eight lower-case hex digits");
   return id;
 }
 

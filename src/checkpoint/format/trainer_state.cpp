@@ -22,7 +22,7 @@ std::int64_t count(const Json& object, const char* key, std::uint64_t max, const
 double finite(const Json& object, const char* key, const std::string& what) {
   const Json& value = member(object, key, what);
   if (!value.is_number() || !std::isfinite(value.get<double>()))
-    throw Error(Code::kCheckpoint, str(what, ": '", key, "' must be a finite number"));
+    throw Error(Code::kCheckpoint, what, ": '", key, "' must be a finite number");
   return value.get<double>();
 }
 
@@ -31,8 +31,7 @@ std::optional<TrainerState::LossScale> parse_loss_scale(const Json& json, const 
   const Json& scale = json["loss_scale"];
   const TrainerState::LossScale found{finite(scale, "factor", what),
                                       count(scale, "finite_in_a_row", kMaxStep, what)};
-  if (found.factor <= 0)
-    throw Error(Code::kCheckpoint, str(what, ": 'factor' of the loss scale must be above 0"));
+  if (found.factor <= 0) throw Error(Code::kCheckpoint, what, ": 'factor' of the loss scale must be above 0");
   return found;
 }
 
@@ -41,7 +40,7 @@ std::optional<TrainerState::Best> parse_best(const Json& json, const std::string
   const Json& best = json["best"];
   TrainerState::Best found{.step = count(best, "step", kMaxStep, what)};
   if (const auto task = best.find("task"); task != best.end()) {
-    if (!task->is_string()) throw Error(Code::kCheckpoint, str(what, ": 'task' must be a text"));
+    if (!task->is_string()) throw Error(Code::kCheckpoint, what, ": 'task' must be a text");
     found.task = task->get<std::string>();
   }
   found.value = finite(best, found.task.empty() ? "validation_loss" : "score", what);
@@ -61,8 +60,7 @@ TrainerState parse(const Json& json, std::int64_t step, const std::string& what)
   if (json.contains("skipped_steps")) state.skipped_steps = count(json, "skipped_steps", kMaxStep, what);
   if (json.contains("tokens")) state.tokens = count(json, "tokens", kMaxSample, what);
   const auto refuse = [&](const char* key, std::int64_t value) {
-    throw Error(Code::kCheckpoint,
-                str(what, ": '", key, "' is ", value, " in the checkpoint of step ", step));
+    throw Error(Code::kCheckpoint, what, ": '", key, "' is ", value, " in the checkpoint of step ", step);
   };
   if (state.step != step) refuse("step", state.step);
   if (state.skipped_steps > step) refuse("skipped_steps", state.skipped_steps);

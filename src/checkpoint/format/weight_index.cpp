@@ -13,30 +13,29 @@ constexpr std::uint64_t kMaxTotal = std::uint64_t{1} << 60;
 }  // namespace
 
 WeightIndex parse_weight_index(std::string_view source, const std::string& what) {
-  if (source.size() > kMaxWeightIndexBytes) throw Error(Code::kCheckpoint, str(what, ": larger than 64 MiB"));
+  if (source.size() > kMaxWeightIndexBytes) throw Error(Code::kCheckpoint, what, ": larger than 64 MiB");
   const Json root = parse_json(source, what);
   WeightIndex index;
   if (root.is_object() && root.contains("metadata") && !root["metadata"].is_null()) {
     const Json& metadata = root["metadata"];
-    if (!metadata.is_object()) throw Error(Code::kCheckpoint, str(what, ": 'metadata' must be an object"));
+    if (!metadata.is_object()) throw Error(Code::kCheckpoint, what, ": 'metadata' must be an object");
     if (metadata.contains("total_size")) index.total_size = number(metadata, "total_size", kMaxTotal, what);
   }
   const Json& map = member(root, "weight_map", what);
   if (!map.is_object() || map.empty())
-    throw Error(Code::kCheckpoint, str(what, ": 'weight_map' must be an object that names tensors"));
+    throw Error(Code::kCheckpoint, what, ": 'weight_map' must be an object that names tensors");
   for (const auto& [name, file] : map.items()) {
     if (const std::string problem = tensor_name_problem(name); !problem.empty())
-      throw Error(Code::kCheckpoint, str(what, ": tensor name '", printable(name), "' ", problem));
+      throw Error(Code::kCheckpoint, what, ": tensor name '", printable(name), "' ", problem);
     if (!file.is_string())
-      throw Error(Code::kCheckpoint, str(what, ": 'weight_map' must name a file for tensor '", name, "'"));
+      throw Error(Code::kCheckpoint, what, ": 'weight_map' must name a file for tensor '", name, "'");
     const auto& text = file.get_ref<const std::string&>();
     // The rule for attachments excludes '/' and a leading '.', so the name cannot lead out of the folder.
     std::string problem = attachment_name_problem(text);
     if (problem.empty() && !text.ends_with(".safetensors")) problem = "does not end in '.safetensors'";
     if (!problem.empty()) {
-      throw Error(Code::kCheckpoint,
-                  str(what, ": the file '", printable(text), "' of tensor '", name, "' ", problem,
-                      "; only plain names of files beside the index are followed"));
+      throw Error(Code::kCheckpoint, what, ": the file '", printable(text), "' of tensor '", name, "' ",
+                  problem, "; only plain names of files beside the index are followed");
     }
     index.files.emplace_hint(index.files.end(), name, text);
   }

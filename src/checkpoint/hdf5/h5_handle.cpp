@@ -22,7 +22,7 @@ hid_t make_half(std::size_t exponent_bits, std::size_t bias) {
 }  // namespace
 
 void h5_check(herr_t status, const char* what) {
-  if (status < 0) throw Error(Code::kCheckpoint, str("libhdf5 could not ", what));
+  if (status < 0) throw Error(Code::kCheckpoint, "libhdf5 could not ", what);
 }
 
 H5Handle::H5Handle(hid_t id, Close close, const char* what) : id_(id), close_(close) {

@@ -135,7 +135,7 @@ std::vector<std::byte> H5ViewReader::elements(const std::string& path, DType dty
   const H5Handle space(H5Dget_space(data), H5Sclose, "read a shape");
   const H5Handle expected(make_space(shape), H5Sclose, "make a space");
   if (H5Tequal(type, stored_type) <= 0 || H5Sextent_equal(space, expected) <= 0)
-    throw Error(Code::kCheckpoint, str("the view shows tensor '", path, "' with another type or shape"));
+    throw Error(Code::kCheckpoint, "the view shows tensor '", path, "' with another type or shape");
   const H5Handle memory(H5Screate(H5S_SCALAR), H5Sclose, "make a space");
   const std::size_t size = size_of(dtype);
   std::vector<std::byte> out(numbers.size() * size);

@@ -104,7 +104,7 @@ std::string Assembly::info() const {
         });
       }
       if (sound(text)) return text;
-      throw Error(Code::kCheckpoint, str(kInfoFile, " is damaged"));
+      throw Error(Code::kCheckpoint, kInfoFile, " is damaged");
     } catch (const Error& e) {
       refusals.add(str(source.host, ": ", e.what()), e);
     }

@@ -67,8 +67,8 @@ Path folder_of(const Path& run, const Path& memory_dir) {
 /// Throws unless `info` is of a folder that only this user can change or enter.
 void require_private(const Path& folder, const struct stat& info) {
   const auto refuse = [&](const std::string& why) {
-    throw Error(Code::kUsage, str("'", folder.string(), "' ", why,
-                                  ": memory checkpoints need a folder of their own", kRemedy));
+    throw Error(Code::kUsage, "'", folder.string(), "' ", why,
+                ": memory checkpoints need a folder of their own", kRemedy);
   };
   if (S_ISLNK(info.st_mode)) refuse("is a symbolic link");
   if (!S_ISDIR(info.st_mode)) refuse("is not a folder");
@@ -85,8 +85,8 @@ void require_private(const Path& folder) {
 
 void make_private(const Path& folder) {
   if (fs::disk().mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    throw Error(Code::kEnvironment, str("cannot create folder '", folder.string(), "': ", fs::reason(errno),
-                                        "; set checkpoint.memory_dir to a folder that can be written"));
+    throw Error(Code::kEnvironment, "cannot create folder '", folder.string(), "': ", fs::reason(errno),
+                "; set checkpoint.memory_dir to a folder that can be written");
   }
   require_private(folder);
 }
@@ -177,9 +177,8 @@ MemoryIdentity identity_of(const Path& run) {
                     identity.folder == identity.folder.lexically_normal() &&
                     identity.folder.parent_path().filename() == user_folder_name();
   if (!ours) {
-    throw Error(Code::kCheckpoint,
-                str("'", file.string(), "' names '", identity.folder.string(),
-                    "', which is no folder of user ", ::geteuid(), "'s memory checkpoints; remove the file"));
+    throw Error(Code::kCheckpoint, "'", file.string(), "' names '", identity.folder.string(),
+                "', which is no folder of user ", ::geteuid(), "'s memory checkpoints; remove the file");
   }
   return identity;
 }
@@ -218,8 +217,8 @@ MemoryFolder::MemoryFolder(MemoryIdentity identity, bool lead) : identity_(std::
 void MemoryFolder::enter() {
   const Path user = path().parent_path();
   if (!is_folder(user.parent_path())) {
-    throw Error(Code::kUsage, str("checkpoint.memory_dir '", user.parent_path().string(),
-                                  "' is not a folder; expected one in memory (a tmpfs) on every node"));
+    throw Error(Code::kUsage, "checkpoint.memory_dir '", user.parent_path().string(),
+                "' is not a folder; expected one in memory (a tmpfs) on every node");
   }
   make_private(user);
   fs::Fd handle = open_private(user);
@@ -232,8 +231,7 @@ void MemoryFolder::enter() {
   lock_ = fs::Fd();  // of the folder that was there before
   lock_ = fs::open_own(path() / kLockFile, O_RDWR | O_CREAT, Code::kEnvironment, 0600);
   if (!lock_within(lock_, kPatience_s))
-    throw Error(Code::kUsage,
-                str("'", path().string(), "' is in use by another job of this run on this node"));
+    throw Error(Code::kUsage, "'", path().string(), "' is in use by another job of this run on this node");
 }
 
 void MemoryFolder::renew() {
@@ -301,8 +299,7 @@ std::vector<Path> remove_old_memory(const Path& memory_dir, std::int64_t older_t
 std::uint64_t memory_left(const Path& folder) {
   std::error_code error;
   const auto space = std::filesystem::space(folder, error);
-  if (error)
-    throw Error(Code::kEnvironment, str("cannot examine '", folder.string(), "': ", error.message()));
+  if (error) throw Error(Code::kEnvironment, "cannot examine '", folder.string(), "': ", error.message());
   // A tmpfs may be larger than what the machine has left.
   std::ifstream lines("/proc/meminfo");
   for (std::string field; lines >> field;) {

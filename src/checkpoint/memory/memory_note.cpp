@@ -67,7 +67,7 @@ std::string info_text(const CommitInfo& info) {
 }
 
 CommitInfo parse_info(const std::string& text, const std::string& what) {
-  const auto damaged = [&] { return Error(Code::kCheckpoint, str(what, " is damaged")); };
+  const auto damaged = [&] { return Error(Code::kCheckpoint, what, " is damaged"); };
   const std::size_t line = text.find('\n');
   if (line == 0 || line == text.npos || line > 9) throw damaged();
   std::size_t length = 0;
@@ -122,20 +122,18 @@ MemoryNote parse_note(const std::string& source, const std::string& what) {
       .info_bytes = number(info, "bytes", kMaxInfoBytes, what),
       .info_crc = checksum(info, "crc32c", what)};
   const Json& shards = member(root, "shards", what);
-  if (!is_save_id(note.save_id) || !shards.is_array())
-    throw Error(Code::kCheckpoint, str(what, " is damaged"));
+  if (!is_save_id(note.save_id) || !shards.is_array()) throw Error(Code::kCheckpoint, what, " is damaged");
   int last = -1;
   for (const Json& json : shards) {
     const HeldShard shard{.rank = static_cast<int>(number(json, "rank", kMaxRanks, what)),
                           .bytes = number(json, "bytes", kMaxShardBytes, what),
                           .index_crc = checksum(json, "index_crc32c", what)};
     if (shard.rank <= last || shard.rank >= note.ranks)
-      throw Error(Code::kCheckpoint, str(what, " is damaged: shard ", shard.rank, " of ", note.ranks));
+      throw Error(Code::kCheckpoint, what, " is damaged: shard ", shard.rank, " of ", note.ranks);
     last = shard.rank;
     note.shards.push_back(shard);
   }
-  if (note_text(note) != source)
-    throw Error(Code::kCheckpoint, str(what, " is damaged: its spelling differs"));
+  if (note_text(note) != source) throw Error(Code::kCheckpoint, what, " is damaged: its spelling differs");
   return note;
 }
 
@@ -168,17 +166,17 @@ std::vector<FoundNote> find_notes(const Path& run_folder, const std::string& run
     try {
       const Path file = folder / kNodeFile;
       if (!entry_exists(file))
-        throw Error(Code::kCheckpoint, str("memory checkpoint ", quoted(folder),
-                                           " is incomplete on this node: it was being written, or removed"));
+        throw Error(Code::kCheckpoint, "memory checkpoint ", quoted(folder),
+                    " is incomplete on this node: it was being written, or removed");
       FoundNote found{.folder = folder, .note = parse_note(read_input(file, kMaxNoteBytes), quoted(file))};
       MemoryNote& note = found.note;
       if (note.run_id != run_id || note.step != name->step || note.save_id != name->save_id) {
-        throw Error(Code::kCheckpoint, str(quoted(file), " is of step ", note.step, ", save ", note.save_id,
-                                           ", run ", note.run_id, ": a stale file"));
+        throw Error(Code::kCheckpoint, quoted(file), " is of step ", note.step, ", save ", note.save_id,
+                    ", run ", note.run_id, ": a stale file");
       }
       const std::string info = read_input(folder / kInfoFile, kMaxInfoBytes);
       if (info.size() != note.info_bytes || crc32c(info) != note.info_crc)
-        throw Error(Code::kCheckpoint, str(quoted(folder / kInfoFile), " is damaged"));
+        throw Error(Code::kCheckpoint, quoted(folder / kInfoFile), " is damaged");
       found.problem = check_shards(folder, note);
       notes.push_back(std::move(found));
     } catch (const Error& e) {

@@ -81,11 +81,11 @@ void NodeSave::Work::wait_for_shards() const {
       const auto note = plan.folder / failure_file_name(rank);
       if (entry_exists(note)) throw Error(Code::kCheckpoint, read_input(note, 1 << 16));
       if (!entry_exists(plan.folder))
-        throw Error(Code::kCheckpoint, str("'", plan.folder.string(), "' has vanished"));
+        throw Error(Code::kCheckpoint, "'", plan.folder.string(), "' has vanished");
       if (cancelled) throw Error(Code::kCheckpoint, "given up");
       if (steady_now_s() > until) {
-        throw Error(Code::kCheckpoint, str("shard ", rank, " did not appear within ",
-                                           std::lround(plan.timeout_s), " s (checkpoint.timeout_s)"));
+        throw Error(Code::kCheckpoint, "shard ", rank, " did not appear within ", std::lround(plan.timeout_s),
+                    " s (checkpoint.timeout_s)");
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }

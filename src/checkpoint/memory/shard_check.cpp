@@ -35,10 +35,9 @@ void ShardCheck::take_index(std::span<const std::byte>& bytes) {
                      expected_.index_crc.value_or(index_crc(head_)) == index_crc(head_) &&
                      expected_.blocks_crc.value_or(blocks_crc(*index_)) == blocks_crc(*index_);
   if (!meant) {
-    throw Error(Code::kCheckpoint,
-                str(what_, " is of rank ", index_->rank, " of ", index_->ranks, ", save ", index_->save_id,
-                    ", expected rank ", expected_.rank, " of ", expected_.ranks, ", save ", expected_.save_id,
-                    ", with the checksums that this rank has told"));
+    throw Error(Code::kCheckpoint, what_, " is of rank ", index_->rank, " of ", index_->ranks, ", save ",
+                index_->save_id, ", expected rank ", expected_.rank, " of ", expected_.ranks, ", save ",
+                expected_.save_id, ", with the checksums that this rank has told");
   }
   at_ = index_->index_bytes;
   head_ = {};
@@ -47,8 +46,7 @@ void ShardCheck::take_index(std::span<const std::byte>& bytes) {
 void ShardCheck::take_rest(std::span<const std::byte> bytes) {
   const ShardIndex& index = *index_;
   if (bytes.size() > index.file_bytes - at_)
-    throw Error(Code::kCheckpoint,
-                str(what_, " is longer than the ", index.file_bytes, " bytes it should have"));
+    throw Error(Code::kCheckpoint, what_, " is longer than the ", index.file_bytes, " bytes it should have");
   for (const Run& run : runs_between(index, at_, at_ + bytes.size())) {
     const auto part = bytes.subspan(run.file_offset - at_, run.bytes);
     if (run.entry == Run::kNoEntry) {
@@ -60,20 +58,19 @@ void ShardCheck::take_rest(std::span<const std::byte> bytes) {
     block_ = crc32c(part, in_block == 0 ? 0 : block_);
     const bool ends = in_block + run.bytes == index.block_bytes || run.at + run.bytes == entry.bytes;
     if (ends && block_ != index.block_crcs[run.block]) {
-      throw Error(Code::kCheckpoint,
-                  str(what_, ": tensor '", entry.tensor.name, "', file bytes ", run.file_offset - in_block,
-                      " to ", run.file_offset + run.bytes - 1, ": checksum differs"));
+      throw Error(Code::kCheckpoint, what_, ": tensor '", entry.tensor.name, "', file bytes ",
+                  run.file_offset - in_block, " to ", run.file_offset + run.bytes - 1, ": checksum differs");
     }
   }
   at_ += bytes.size();
   if (at_ == index.file_bytes && between_ != index.layout_crc)
-    throw Error(Code::kCheckpoint, str(what_, ": its HDF5 metadata is damaged"));
+    throw Error(Code::kCheckpoint, what_, ": its HDF5 metadata is damaged");
 }
 
 void ShardCheck::finish() const {
   if (index_ && at_ == index_->file_bytes) return;
-  throw Error(Code::kCheckpoint,
-              str(what_, " ends after ", index_ ? at_ : head_.size(), " bytes: it was cut short"));
+  throw Error(Code::kCheckpoint, what_, " ends after ", index_ ? at_ : head_.size(),
+              " bytes: it was cut short");
 }
 
 void read_in_order(const std::filesystem::path& shard,

@@ -96,10 +96,10 @@ Path ShardServer::Shared::wait_for_file(const Request& request) const {
     const bool there = entry_exists(folder);
     // Without the run's folder, or without a step folder that was there, nothing will come.
     if (begun ? !there : steady_now_s() - began > kRenewed_s && memory_vanished(run_folder))
-      throw Error(Code::kCheckpoint, str('\'', folder.string(), "' has vanished"));
+      throw Error(Code::kCheckpoint, '\'', folder.string(), "' has vanished");
     begun = there;
     if (ending) throw Error::of_system(Code::kCheckpoint, "the other rank ends");
-    if (!(steady_now_s() < until)) throw Error(Code::kCheckpoint, str("there is no '", file.string(), '\''));
+    if (!(steady_now_s() < until)) throw Error(Code::kCheckpoint, "there is no '", file.string(), '\'');
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return file;

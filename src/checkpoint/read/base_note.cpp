@@ -30,13 +30,13 @@ BaseNote parse_base_note(std::string_view source, const std::string& what) {
   const Json root = parse_json(source, what);
   BaseNote note{.folder = text(root, "folder", what)};
   if (!note.folder.starts_with('/') || note.folder.find('\0') != std::string::npos)
-    throw Error(Code::kCheckpoint, str(what, ": 'folder' must be an absolute path"));
+    throw Error(Code::kCheckpoint, what, ": 'folder' must be an absolute path");
   if (root.contains("save_id")) note.save_id = save_id_of(root, "save_id", what);
   std::vector<TensorInfo> all;
   for (const Json& json : list_of(root, "tensors", kMaxTensorsListed, what)) {
     all.push_back(parse_tensor(json, what));
     if (all.back().dtype != DType::kF32 && all.back().dtype != DType::kBF16)
-      throw Error(Code::kCheckpoint, str(what, ": tensor '", all.back().name, "' must be fp32 or bf16"));
+      throw Error(Code::kCheckpoint, what, ": tensor '", all.back().name, "' must be fp32 or bf16");
     note.tensors.push_back({all.back(), fingerprint(json, "crc64nvme", what)});
   }
   in_context(what, [&] { check_tensors(all); });
@@ -51,8 +51,8 @@ std::optional<BaseNote> base_note_of(const Reader& reader) {
   BaseNote note = parse_base_note(reader.attachment(file), str("'", (reader.folder() / file).string(), "'"));
   for (const BaseNote::Tensor& tensor : note.tensors) {
     if (reader.find(tensor.info.name) != nullptr)
-      throw Error(Code::kCheckpoint, str("'", (reader.folder() / file).string(), "': the checkpoint holds '",
-                                         tensor.info.name, "' itself"));
+      throw Error(Code::kCheckpoint, "'", (reader.folder() / file).string(), "': the checkpoint holds '",
+                  tensor.info.name, "' itself");
   }
   return note;
 }

@@ -40,8 +40,8 @@ class ShardFile {
   ShardFile(std::filesystem::path path, std::uint64_t expected)
       : path_(std::move(path)), file_(open_input(path_)), direct_(path_, O_RDONLY, Code::kCheckpoint) {
     if (file_.bytes != expected) {
-      throw Error(Code::kCheckpoint, str("shard '", path_.string(), "' changed from ", expected, " to ",
-                                         file_.bytes, " bytes while it was read"));
+      throw Error(Code::kCheckpoint, "shard '", path_.string(), "' changed from ", expected, " to ",
+                  file_.bytes, " bytes while it was read");
     }
   }
 
@@ -204,11 +204,10 @@ void read_parts(const ShardIndexes& indexes, std::span<const WantedPart> parts, 
 void refuse_block(const std::filesystem::path& file, int rank, const ShardEntry& entry, std::uint64_t at,
                   std::uint64_t size) {
   const std::uint64_t element = size_of(entry.tensor.dtype);
-  throw Error(Code::kCheckpoint,
-              str("shard '", file.string(), "' (rank ", rank, ") is damaged: tensor '", entry.tensor.name,
-                  "', elements ", entry.begin + at / element, " to ", entry.begin + (at + size) / element - 1,
-                  ", file bytes ", entry.file_offset + at, " to ", entry.file_offset + at + size - 1,
-                  ": checksum differs"));
+  throw Error(Code::kCheckpoint, "shard '", file.string(), "' (rank ", rank, ") is damaged: tensor '",
+              entry.tensor.name, "', elements ", entry.begin + at / element, " to ",
+              entry.begin + (at + size) / element - 1, ", file bytes ", entry.file_offset + at, " to ",
+              entry.file_offset + at + size - 1, ": checksum differs");
 }
 
 }  // namespace echelon::checkpoint

@@ -99,8 +99,7 @@ const TensorInfo* Reader::find(const std::string& name) const {
 Tensor Reader::Impl::at(const std::string& name) const {
   const auto found = numbers.find(name);
   if (found == numbers.end()) {
-    throw Error(Code::kCheckpoint,
-                str("checkpoint '", outline.folder.string(), "' has no tensor '", name, "'"));
+    throw Error(Code::kCheckpoint, "checkpoint '", outline.folder.string(), "' has no tensor '", name, "'");
   }
   return {outline.manifest.tensors[found->second], outline.pieces[found->second]};
 }
@@ -113,8 +112,8 @@ Piece Reader::Impl::find(const Tensor& tensor, const StoredPiece& stored) const 
     if (entry.begin == stored.begin && entry.end == stored.end && entry.tensor.name == tensor.info.name)
       return {shard, entry};
   }
-  throw Error(Code::kCheckpoint, str("shard '", indexes.path(stored.rank).string(), "' (rank ", stored.rank,
-                                     "): its index changed after the checkpoint was opened"));
+  throw Error(Code::kCheckpoint, "shard '", indexes.path(stored.rank).string(), "' (rank ", stored.rank,
+              "): its index changed after the checkpoint was opened");
 }
 
 std::vector<StoredRange> Reader::stored_ranges(const std::string& name) const {
@@ -154,8 +153,8 @@ Tensor Reader::Impl::checked(const std::string& name, std::uint64_t begin, std::
   const Tensor tensor = at(name);
   const std::uint64_t elements = element_count(tensor.info);
   if (begin > end || end > elements || out != (end - begin) * size_of(tensor.info.dtype)) {
-    throw Error(Code::kCheckpoint, str("tensor '", name, "' of ", elements, " elements cannot give elements ",
-                                       begin, " to ", end, " into a buffer of ", out, " bytes"));
+    throw Error(Code::kCheckpoint, "tensor '", name, "' of ", elements, " elements cannot give elements ",
+                begin, " to ", end, " into a buffer of ", out, " bytes");
   }
   return tensor;
 }
@@ -204,8 +203,8 @@ class BlockReader {
   BlockReader(const std::filesystem::path& path, const Piece& piece, std::uint64_t expected_bytes)
       : path_(path), piece_(piece), file_(open_input(path)) {
     if (file_.bytes != expected_bytes) {
-      throw Error(Code::kCheckpoint, str("shard '", path.string(), "' changed from ", expected_bytes, " to ",
-                                         file_.bytes, " bytes while it was read"));
+      throw Error(Code::kCheckpoint, "shard '", path.string(), "' changed from ", expected_bytes, " to ",
+                  file_.bytes, " bytes while it was read");
     }
   }
 

@@ -50,13 +50,12 @@ Manifest guess_manifest(const Path& folder) {
   const Path named = folder.filename().empty() ? folder.parent_path() : folder;
   const auto name = parse_step_folder(named.filename().string());
   if (!name) {
-    throw Error(Code::kCheckpoint,
-                str("'", folder.string(), "' has no valid manifest and is not named like a ",
-                    "step folder; rename it to its original name, step-SSSSSSSSS.IIIIIIII"));
+    throw Error(Code::kCheckpoint, "'", folder.string(), "' has no valid manifest and is not named like a ",
+                "step folder; rename it to its original name, step-SSSSSSSSS.IIIIIIII");
   }
   Manifest manifest{.step = name->step, .save_id = name->save_id};
   const auto files = shard_files(folder);
-  if (files.empty()) throw Error(Code::kCheckpoint, str("no shard in '", folder.string(), "'"));
+  if (files.empty()) throw Error(Code::kCheckpoint, "no shard in '", folder.string(), "'");
   // Shards of several world sizes can only come from mixed-up folders: take the size with the most files.
   const auto most = std::ranges::max_element(
       files, [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });

@@ -174,7 +174,7 @@ void check_layout(const Path& shard, const ShardIndex& index) {
   }
   take(index.file_bytes);
   if (crc != index.layout_crc)
-    throw Error(Code::kCheckpoint, str("shard '", shard.string(), "': its HDF5 metadata is damaged"));
+    throw Error(Code::kCheckpoint, "shard '", shard.string(), "': its HDF5 metadata is damaged");
 }
 
 }  // namespace echelon::checkpoint

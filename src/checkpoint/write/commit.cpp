@@ -25,9 +25,9 @@ std::vector<ShardIndex> read_back(const std::filesystem::path& folder, const Com
   for (int rank = 0; rank < info.ranks; ++rank) {
     const std::string name = shard_file_name(rank, info.ranks);
     if (!entry_exists(folder / name)) {
-      throw Error(Code::kCheckpoint, str("rank ", rank, "'s '", name,
-                                         "' is not visible to the committing rank: was it written, ",
-                                         "and is the run folder on a file system that all nodes share?"));
+      throw Error(Code::kCheckpoint, "rank ", rank, "'s '", name,
+                  "' is not visible to the committing rank: was it written, ",
+                  "and is the run folder on a file system that all nodes share?");
     }
     manifest.shards.push_back(describe_shard(folder, name));
     indexes.push_back(load_shard_index(folder, manifest.shards.back(), rank, info.ranks, info.save_id));
@@ -64,8 +64,8 @@ std::string publish(const std::filesystem::path& folder, const CommitInfo& info,
   }
   const std::string text = manifest_text(manifest);
   if (text.size() > kMaxManifestBytes) {
-    throw Error(Code::kCheckpoint, str("MANIFEST.json would have ", text.size(), " bytes, at most ",
-                                       kMaxManifestBytes, " can be read back: shorten the trainer state"));
+    throw Error(Code::kCheckpoint, "MANIFEST.json would have ", text.size(), " bytes, at most ",
+                kMaxManifestBytes, " can be read back: shorten the trainer state");
   }
   (void)parse_manifest(text, "MANIFEST.json");  // never commit a manifest that a reader would refuse
   fs::publish_file(folder / kManifestFile, text, Code::kCheckpoint);
@@ -84,11 +84,11 @@ std::string publish(const std::filesystem::path& folder, const CommitInfo& info,
 void check_attachments(const std::map<std::string, std::string>& attachments) {
   for (const auto& [name, content] : attachments) {
     if (const std::string problem = attachment_name_problem(name); !problem.empty()) {
-      throw Error(Code::kCheckpoint, str("attachment name '", name, "' ", problem));
+      throw Error(Code::kCheckpoint, "attachment name '", name, "' ", problem);
     }
     if (content.size() > kMaxAttachmentBytes) {
-      throw Error(Code::kCheckpoint,
-                  str("attachment '", name, "' is larger than ", human_bytes(kMaxAttachmentBytes)));
+      throw Error(Code::kCheckpoint, "attachment '", name, "' is larger than ",
+                  human_bytes(kMaxAttachmentBytes));
     }
   }
 }
@@ -99,8 +99,8 @@ std::string commit(const std::filesystem::path& folder, const CommitInfo& info) 
   return in_context(str("cannot commit checkpoint '", folder.string(), "'"), [&] {
     const std::string expected = step_folder_name(info.step, info.save_id);
     if (folder.filename() != expected) {
-      throw Error(Code::kCheckpoint,
-                  str("step ", info.step, ", save ", info.save_id, " belongs in a folder '", expected, "'"));
+      throw Error(Code::kCheckpoint, "step ", info.step, ", save ", info.save_id, " belongs in a folder '",
+                  expected, "'");
     }
     check_attachments(info.attachments);
     check_tensors(info.tensors);

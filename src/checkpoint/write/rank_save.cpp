@@ -152,11 +152,10 @@ void RankSave::Work::wait_for_shards() const {
     }
     if (cancelled) throw Error(Code::kCheckpoint, "the run ended before the save did");
     if (seconds_since(began) > plan.timeout_s) {
-      throw Error(
-          Code::kCheckpoint,
-          str("rank ", next, "'s '", name, "' did not appear within ", std::lround(plan.timeout_s),
-              " s (checkpoint.timeout_s): its disk hangs or is too slow, or the run folder is not on a "
-              "file system that all nodes share"));
+      throw Error(Code::kCheckpoint, "rank ", next, "'s '", name, "' did not appear within ",
+                  std::lround(plan.timeout_s),
+                  " s (checkpoint.timeout_s): its disk hangs or is too slow, or the run folder is not on a "
+                  "file system that all nodes share");
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, std::chrono::milliseconds(200));

@@ -16,8 +16,8 @@ namespace {
 void check_slice(const Slice& slice) {
   const std::uint64_t elements = element_count(slice.tensor);
   if (slice.begin > slice.end || slice.end > elements) {
-    throw Error(Code::kCheckpoint, str("tensor '", slice.tensor.name, "' of ", elements,
-                                       " elements has no elements ", slice.begin, " to ", slice.end));
+    throw Error(Code::kCheckpoint, "tensor '", slice.tensor.name, "' of ", elements,
+                " elements has no elements ", slice.begin, " to ", slice.end);
   }
 }
 
@@ -64,11 +64,9 @@ std::uint32_t crc_between(const ShardPlan& plan) {
 
 ShardPlan plan_shard(int rank, int ranks, const std::string& save_id, std::span<const Slice> slices) {
   if (ranks < 1 || ranks > kMaxRanks || rank < 0 || rank >= ranks) {
-    throw Error(Code::kCheckpoint,
-                str("no shard for rank ", rank, " of ", ranks, " (at most ", kMaxRanks, ')'));
+    throw Error(Code::kCheckpoint, "no shard for rank ", rank, " of ", ranks, " (at most ", kMaxRanks, ')');
   }
-  if (!is_save_id(save_id))
-    throw Error(Code::kCheckpoint, str("save id '", save_id, "' is not eight hex digits"));
+  if (!is_save_id(save_id)) throw Error(Code::kCheckpoint, "save id '", save_id, "' is not eight hex digits");
   ShardPlan plan{.index = {.rank = rank, .ranks = ranks, .save_id = save_id}};
   std::vector<TensorInfo> tensors;
   for (const Slice& slice : slices) {
@@ -93,9 +91,8 @@ ShardPlan plan_shard(int rank, int ranks, const std::string& save_id, std::span<
   index.block_crcs.resize(blocks);
   index.index_bytes = index_size(index.entries, index.block_bytes);
   if (index.index_bytes > kMaxIndexBytes) {
-    throw Error(Code::kCheckpoint,
-                str("rank ", rank, " holds too much for one shard: its index needs ",
-                    human_bytes(index.index_bytes), ", at most ", human_bytes(kMaxIndexBytes)));
+    throw Error(Code::kCheckpoint, "rank ", rank, " holds too much for one shard: its index needs ",
+                human_bytes(index.index_bytes), ", at most ", human_bytes(kMaxIndexBytes));
   }
   const std::vector<H5Attribute> root{{"rank", {rank}, true}, {"ranks", {ranks}, true}};
   H5Layout layout = lay_out_h5(datasets, index.index_bytes, root);

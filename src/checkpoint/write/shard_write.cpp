@@ -26,7 +26,7 @@ namespace {
 /// A step folder belongs to one attempt, so an existing file belongs to somebody else.
 std::filesystem::path unused(std::filesystem::path path) {
   if (entry_exists(path)) {
-    throw Error(Code::kCheckpoint, str("cannot create '", path.string(), "': ", fs::reason(EEXIST)));
+    throw Error(Code::kCheckpoint, "cannot create '", path.string(), "': ", fs::reason(EEXIST));
   }
   return path;
 }
@@ -39,8 +39,8 @@ ShardPlan checked(ShardPlan plan, const std::vector<Slice>& slices) {
     const bool same =
         slice.tensor.name == entry.tensor.name && slice.begin == entry.begin && slice.end == entry.end;
     if (same && (slice.read || slice.bytes.size() == entry.bytes)) continue;
-    throw Error(Code::kCheckpoint, str("tensor '", slice.tensor.name, "': elements ", slice.begin, " to ",
-                                       slice.end, " need ", entry.bytes, " bytes, got ", slice.bytes.size()));
+    throw Error(Code::kCheckpoint, "tensor '", slice.tensor.name, "': elements ", slice.begin, " to ",
+                slice.end, " need ", entry.bytes, " bytes, got ", slice.bytes.size());
   }
   return plan;
 }
@@ -112,10 +112,10 @@ void ShardWrite::check(std::span<const std::byte> window, std::uint64_t file_off
     ShardEntry& entry = index.entries[run.entry];
     // A second checksum, of the copy, right before the write. It covers the time the copy spent in memory.
     if (block->crc != index.block_crcs[run.block]) {
-      throw Error(Code::kCheckpoint,
-                  str("tensor '", entry.tensor.name, "' changed in memory between its copy and its write (",
-                      "around element ", entry.begin + run.at / size_of(entry.tensor.dtype),
-                      "): failing memory, or a defect; this save is discarded"));
+      throw Error(Code::kCheckpoint, "tensor '", entry.tensor.name,
+                  "' changed in memory between its copy and its write (", "around element ",
+                  entry.begin + run.at / size_of(entry.tensor.dtype),
+                  "): failing memory, or a defect; this save is discarded");
     }
     if (!block->ends_piece) continue;
     entry.crc = sums_.crc();
@@ -137,9 +137,9 @@ void ShardWrite::slow_down(std::uint64_t written, double writing_since_s) const 
         std::chrono::duration<double>(std::max(0.0, std::min(due, deadline) - steady_now_s())));
   }
   if (steady_now_s() < deadline) return;
-  throw Error(Code::kCheckpoint, str("not written within ", std::lround(limits_.timeout_s),
-                                     " s (checkpoint.timeout_s): ", human_bytes(written), " of ",
-                                     human_bytes(plan_.index.file_bytes), " written; the disk is too slow"));
+  throw Error(Code::kCheckpoint, "not written within ", std::lround(limits_.timeout_s),
+              " s (checkpoint.timeout_s): ", human_bytes(written), " of ",
+              human_bytes(plan_.index.file_bytes), " written; the disk is too slow");
 }
 
 void ShardWrite::write_windows() {

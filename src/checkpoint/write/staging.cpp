@@ -17,9 +17,8 @@ BulkMemory take_memory(std::uint64_t bytes) {
   try {
     return BulkMemory(bytes, BulkMemory::Touch::kLater);
   } catch (const std::bad_alloc&) {
-    throw Error(Code::kCheckpoint,
-                str("cannot allocate ", human_bytes(bytes), " of memory for a copy of the state; set ",
-                    "checkpoint.async to false, which needs no copy"));
+    throw Error(Code::kCheckpoint, "cannot allocate ", human_bytes(bytes),
+                " of memory for a copy of the state; set ", "checkpoint.async to false, which needs no copy");
   }
 }
 

@@ -113,7 +113,7 @@ Pending MpiCommunicator::all_reduce(void* data, std::size_t count, DType type, R
 
 Pending MpiCommunicator::broadcast(void* data, std::size_t bytes, int root, std::string_view label) {
   if (root < 0 || root >= size()) {
-    throw Error::internal(str("broadcast '", label, "' from rank ", root, " in a group of ", size()));
+    throw Error::internal("broadcast '", label, "' from rank ", root, " in a group of ", size());
   }
   Operation operation = make_operation(OperationKind::kBroadcast, bytes, DType::kU8, label);
   operation.root = root;
@@ -147,8 +147,8 @@ std::unique_ptr<Communicator> MpiCommunicator::split(const ColorOf& color_of) {
   const int tag = *std::ranges::max_element(next_tags);
   process_->next_tag = tag + kTagsPerGroup;
   if (process_->next_tag > kLastTag) {
-    throw Error(Code::kUsage, str("group '", parent.name, "' cannot be split: ", kLastTag / kTagsPerGroup,
-                                  " groups is the most one process can make"));
+    throw Error(Code::kUsage, "group '", parent.name, "' cannot be split: ", kLastTag / kTagsPerGroup,
+                " groups is the most one process can make");
   }
   MpiGroup group{.name = str(parent.name, "/", splits_++, ".", color_of(rank())),
                  .tag = tag,

@@ -68,8 +68,8 @@ void MpiExchange::check(int mpi_result, const char* call) const {
   char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;
   mpi().error_string(mpi_result, text, &length);
-  throw Error(Code::kPeer,
-              str(call, " failed in ", this_operation(), " on ", group_.name_of(group_.rank), ": ", text));
+  throw Error(Code::kPeer, call, " failed in ", this_operation(), " on ", group_.name_of(group_.rank), ": ",
+              text);
 }
 
 void MpiExchange::add(MPI_Request request, int peer, std::function<void()> done) {
@@ -124,11 +124,10 @@ void MpiExchange::on_envelope(int peer) {
   // The order check. Nothing of this operation has been written to the caller's buffers of this rank for
   // that peer, so a mismatch ends in an error and not in wrong data.
   if (!matches(mine_, theirs)) {
-    throw Error(
-        Code::kPeer,
-        str(group_.name_of(peer), " issued ", describe(theirs), " as operation #", theirs.sequence,
-            " of group '", group_.name, "', ", group_.name_of(group_.rank), " issued ", describe(mine_),
-            " as #", mine_.sequence, ": all ranks must run the same program, recipe and data plan"));
+    throw Error(Code::kPeer, group_.name_of(peer), " issued ", describe(theirs), " as operation #",
+                theirs.sequence, " of group '", group_.name, "', ", group_.name_of(group_.rank), " issued ",
+                describe(mine_), " as #", mine_.sequence,
+                ": all ranks must run the same program, recipe and data plan");
   }
   arrived_[index] = true;
   on_arrival_({peer, theirs, {envelope.bytes, envelope.inline_bytes}});
@@ -244,9 +243,8 @@ void MpiExchange::check_ended_peers(Clock::time_point now) {
     if (!group_.watch->ended(group_.world_ranks[static_cast<std::size_t>(peer)])) continue;
     if (ended_since_ == Clock::time_point{}) ended_since_ = now;
     if (now - ended_since_ < kLastWords) return;
-    throw Error(Code::kPeer,
-                str(group_.name_of(peer), " has ended without taking part in ", this_operation(),
-                    ", noticed by ", group_.name_of(group_.rank), ": see that rank's own message and log"));
+    throw Error(Code::kPeer, group_.name_of(peer), " has ended without taking part in ", this_operation(),
+                ", noticed by ", group_.name_of(group_.rank), ": see that rank's own message and log");
   }
 }
 
@@ -254,11 +252,10 @@ void MpiExchange::report_deadline() const {
   std::vector<std::string> names;
   for (const int peer : waiting_for()) names.push_back(group_.name_of(peer));
   const bool any_missing = std::ranges::find(arrived_, false) != arrived_.end();
-  throw Error(
-      Code::kPeer,
-      str(this_operation(), " on ", group_.name_of(group_.rank), " waited ", group_.timeout_s,
-          any_missing ? " s, still not arrived: " : " s, arrived but the data stopped between here and: ",
-          join(names, ", ")));
+  throw Error(Code::kPeer, this_operation(), " on ", group_.name_of(group_.rank), " waited ",
+              group_.timeout_s,
+              any_missing ? " s, still not arrived: " : " s, arrived but the data stopped between here and: ",
+              join(names, ", "));
 }
 
 }  // namespace echelon

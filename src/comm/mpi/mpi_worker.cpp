@@ -53,9 +53,9 @@ void start_mpi(int& rank, int& size) {
   // FUNNELED: the thread that initializes MPI is the only one to call it.
   if (mpi().init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS ||
       level < MPI_THREAD_FUNNELED) {
-    throw Error(Code::kEnvironment, str("MPI_Init_thread failed or offers thread level ", level,
-                                        ", expected MPI_THREAD_FUNNELED (", MPI_THREAD_FUNNELED,
-                                        ") or more: use an MPI built with thread support"));
+    throw Error(Code::kEnvironment, "MPI_Init_thread failed or offers thread level ", level,
+                ", expected MPI_THREAD_FUNNELED (", MPI_THREAD_FUNNELED,
+                ") or more: use an MPI built with thread support");
   }
   // The default handler aborts the process; errors must come back as return codes to be reported.
   mpi().comm_set_errhandler(mpi().world, mpi().errors_return);
@@ -75,9 +75,8 @@ MpiWorker::MpiWorker(double timeout_s) {
   }
   if (!completion->wait_for(timeout_s)) {
     thread_.detach();  // it is lost inside MPI; the caller reports and exits
-    throw Error(Code::kEnvironment,
-                str("MPI_Init_thread of ", mpi_library_version(), " did not return within ", timeout_s,
-                    " s: a rank did not start, or MPI cannot reach its PMIx server"));
+    throw Error(Code::kEnvironment, "MPI_Init_thread of ", mpi_library_version(), " did not return within ",
+                timeout_s, " s: a rank did not start, or MPI cannot reach its PMIx server");
   }
   try {
     completion->wait();
@@ -121,8 +120,8 @@ void MpiWorker::finish(double timeout_s) {
   }
   if (completion->wait_for(timeout_s)) return;  // after a failure it did nothing, which is known already
   thread_.detach();
-  throw Error(Code::kPeer,
-              str("MPI_Finalize did not return within ", timeout_s, " s: another rank did not reach it"));
+  throw Error(Code::kPeer, "MPI_Finalize did not return within ", timeout_s,
+              " s: another rank did not reach it");
 }
 
 std::byte* MpiWorker::staging(std::size_t bytes) {

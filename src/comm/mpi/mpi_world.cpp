@@ -41,12 +41,11 @@ std::unique_ptr<Communicator> make_mpi_communicator(Job& job, double timeout_s, 
   const int rank = process->worker.rank();
   const int size = process->worker.size();
   if (size == 1 || size != info.size || rank != info.rank) {
-    throw Error(
-        Code::kEnvironment,
-        str(size == 1 ? "MPI found no launcher and became a job of its own on every rank: " : "",
-            mpi_library_version(), " counts itself rank ", rank, " of ", size, ", PMIx rank ", info.rank,
-            " of ", info.size,
-            ": MPI must be built with the PMIx of this launcher (srun --mpi=pmix or Open MPI's mpirun)"));
+    throw Error(Code::kEnvironment,
+                size == 1 ? "MPI found no launcher and became a job of its own on every rank: " : "",
+                mpi_library_version(), " counts itself rank ", rank, " of ", size, ", PMIx rank ", info.rank,
+                " of ", info.size,
+                ": MPI must be built with the PMIx of this launcher (srun --mpi=pmix or Open MPI's mpirun)");
   }
   MpiGroup world{.name = "world",
                  .rank = rank,

@@ -6,8 +6,8 @@ namespace echelon {
 
 void check_cuda(cudaError_t result, const char* doing) {
   if (result == cudaSuccess) return;
-  throw Error(Code::kEnvironment,
-              str(doing, ": ", cudaGetErrorString(result), " (", cudaGetErrorName(result), ")"));
+  throw Error(Code::kEnvironment, doing, ": ", cudaGetErrorString(result), " (", cudaGetErrorName(result),
+              ")");
 }
 
 CudaStream::CudaStream() {

@@ -29,7 +29,7 @@ ncclDataType_t nccl_type(DType type, std::string_view label) {
     case DType::kU8:
       return ncclUint8;
   }
-  throw Error::internal(str("'", label, "': unknown element type"));
+  throw Error::internal("'", label, "': unknown element type");
 }
 
 ncclRedOp_t nccl_op(ReduceOp op) {
@@ -110,7 +110,7 @@ class NcclCommunicator final : public Communicator {
 
   [[nodiscard]] Pending broadcast(void* data, std::size_t bytes, int root, std::string_view label) override {
     if (root < 0 || root >= size()) {
-      throw Error::internal(str("broadcast '", label, "' from rank ", root, " in a group of ", size()));
+      throw Error::internal("broadcast '", label, "' from rank ", root, " in a group of ", size());
     }
     Operation operation = make_operation(OperationKind::kBroadcast, bytes, DType::kU8, label);
     operation.root = root;
@@ -126,8 +126,8 @@ class NcclCommunicator final : public Communicator {
     std::size_t slot = 0;
     for (const Roll& roll : rolls) slot = std::max<std::size_t>(slot, roll.blob_bytes);
     if (slot > kLargestBlob)
-      throw Error(Code::kPeer, str(describe(operation), ": a rank announces ", human_bytes(slot),
-                                   "; expected at most ", human_bytes(kLargestBlob)));
+      throw Error(Code::kPeer, describe(operation), ": a rank announces ", human_bytes(slot),
+                  "; expected at most ", human_bytes(kLargestBlob));
     const Blob all = gather_host(operation, mine, slot);
     std::vector<Blob> blobs;
     for (std::size_t rank = 0; rank < rolls.size(); ++rank) {
@@ -279,10 +279,9 @@ class NcclCommunicator final : public Communicator {
     for (int other = 0; other < size(); ++other) {
       if (rolls[static_cast<std::size_t>(other)].operations_hash == own.operations_hash) continue;
       const auto last = recent();
-      throw Error(Code::kPeer,
-                  str("rank ", other, " of group '", lanes_.reduce->name(),
-                      "' has issued different operations than rank ", rank(), " before ", describe(operation),
-                      "; this rank's last: ", last.size() < 2 ? "none" : last[last.size() - 2]));
+      throw Error(Code::kPeer, "rank ", other, " of group '", lanes_.reduce->name(),
+                  "' has issued different operations than rank ", rank(), " before ", describe(operation),
+                  "; this rank's last: ", last.size() < 2 ? "none" : last[last.size() - 2]);
     }
     return rolls;
   }
@@ -305,8 +304,8 @@ ncclUniqueId agree_on_id(Job& job) {
   if (job.info().rank == 0) {
     const ncclResult_t result = ncclGetUniqueId(&id);
     if (result != ncclSuccess) {
-      throw Error(Code::kEnvironment, str("cannot get an id from NCCL: ", ncclGetErrorString(result), "; ",
-                                          ncclGetLastError(nullptr)));
+      throw Error(Code::kEnvironment, "cannot get an id from NCCL: ", ncclGetErrorString(result), "; ",
+                  ncclGetLastError(nullptr));
     }
     mine.resize(sizeof(id));
     std::memcpy(mine.data(), &id, sizeof(id));

@@ -75,11 +75,11 @@ NcclGroup::~NcclGroup() {
 void NcclGroup::connect(ncclResult_t begun, const std::string& name) {
   try {
     if (begun != ncclSuccess && begun != ncclInProgress)
-      throw Error(Code::kEnvironment, str(ncclGetErrorString(begun), "; ", ncclGetLastError(nullptr)));
+      throw Error(Code::kEnvironment, ncclGetErrorString(begun), "; ", ncclGetLastError(nullptr));
     settle("connecting the ranks");
   } catch (const Error& error) {
     shared_.failure->check();
-    throw Error(Code::kEnvironment, str("NCCL cannot make group '", name, "': ", error.what()));
+    throw Error(Code::kEnvironment, "NCCL cannot make group '", name, "': ", error.what());
   }
 }
 
@@ -92,7 +92,7 @@ std::shared_ptr<NcclGroup::Handle> NcclGroup::split_off(const std::string& name,
   ncclConfig_t config = configuration(joining_->name);
   connect(ncclCommSplit(handle_->comm, color, key, &joining_->comm, &config), name);
   if (joining_->comm == nullptr)
-    throw Error(Code::kEnvironment, str("NCCL did not create group '", name, "' from '", this->name(), "'"));
+    throw Error(Code::kEnvironment, "NCCL did not create group '", name, "' from '", this->name(), "'");
   return std::exchange(joining_, nullptr);
 }
 
@@ -112,23 +112,22 @@ void NcclGroup::settle(const char* doing) {
     shared_.failure->check();  // abort() needs the lock that is held here
     const auto waited = Clock::now() - began;
     if (std::chrono::duration<double>(waited).count() > shared_.timeout_s) {
-      throw Error(Code::kPeer,
-                  str("NCCL group '", name(), "': ", doing, " took more than ", shared_.timeout_s,
-                      " s: a rank did not reach it, or the network between the nodes is closed"));
+      throw Error(Code::kPeer, "NCCL group '", name(), "': ", doing, " took more than ", shared_.timeout_s,
+                  " s: a rank did not reach it, or the network between the nodes is closed");
     }
     if (waited > kSpin) std::this_thread::sleep_for(kNap);
   }
   if (state != ncclSuccess) {
-    throw Error(Code::kPeer, str("NCCL group '", name(), "': ", doing, ": ", ncclGetErrorString(state), "; ",
-                                 ncclGetLastError(handle_->comm)));
+    throw Error(Code::kPeer, "NCCL group '", name(), "': ", doing, ": ", ncclGetErrorString(state), "; ",
+                ncclGetLastError(handle_->comm));
   }
 }
 
 void NcclGroup::check(ncclResult_t result, const char* doing) {
   if (result == ncclSuccess) return;
   if (result == ncclInProgress) return settle(doing);
-  throw Error(Code::kPeer, str("NCCL group '", name(), "': ", doing, ": ", ncclGetErrorString(result), "; ",
-                               ncclGetLastError(handle_->comm)));
+  throw Error(Code::kPeer, "NCCL group '", name(), "': ", doing, ": ", ncclGetErrorString(result), "; ",
+              ncclGetLastError(handle_->comm));
 }
 
 std::shared_ptr<CudaEvent> NcclGroup::issue(const Operation& operation, std::optional<cudaStream_t> after,

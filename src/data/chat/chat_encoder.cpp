@@ -127,10 +127,9 @@ ChatEncoder::Placed ChatEncoder::place_checked(const RenderedChat& chat, const C
     if (typed_tokens(chat, conversation, placed).empty()) return placed;
   }
   const std::string name = text.substr(typed[0].begin, typed[0].end - typed[0].begin);
-  throw Error(Code::kData,
-              str("a message holds the special token ", printable(name),
-                  ", which would end or begin a turn; choose with --special-in-text escape|allow "
-                  "what becomes of it"));
+  throw Error(Code::kData, "a message holds the special token ", printable(name),
+              ", which would end or begin a turn; choose with --special-in-text escape|allow "
+              "what becomes of it");
 }
 
 EncodedChat ChatEncoder::encode(const Conversation& conversation, TextEncoder& encoder) const {

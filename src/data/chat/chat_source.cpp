@@ -42,9 +42,9 @@ std::string template_of(const nlohmann::json& config, const std::string& what, b
     has_tool_template = has_tool_template || name == "tool_use";
   }
   if (!text.empty()) return text;
-  throw Error(Code::kData, str(what,
-                               ": chat_template is neither a text nor a list with one called 'default'; name "
-                               "a template with --chat-template FILE"));
+  throw Error(Code::kData, what,
+              ": chat_template is neither a text nor a list with one called 'default'; name "
+              "a template with --chat-template FILE");
 }
 
 void find_template(const ChatOptions& options, const TokenizerFolder& folder, const nlohmann::json& config,
@@ -62,9 +62,8 @@ void find_template(const ChatOptions& options, const TokenizerFolder& folder, co
     source.text = template_of(config, source.origin, source.has_tool_template);
   }
   if (source.text.empty()) {
-    throw Error(Code::kData,
-                str("'", folder.path().string(), "' holds no chat template (", kChatTemplate, ", or ",
-                    kTokenizerConfig, " with chat_template): name one with --chat-template FILE"));
+    throw Error(Code::kData, "'", folder.path().string(), "' holds no chat template (", kChatTemplate,
+                ", or ", kTokenizerConfig, " with chat_template): name one with --chat-template FILE");
   }
 }
 
@@ -91,8 +90,8 @@ void add_variables(const ChatOptions& options, Json& variables) {
   for (const std::string& pair : options.variables) {
     const auto sign = pair.find('=');
     if (sign == std::string::npos || sign == 0)
-      throw Error(Code::kUsage, str("--template-variable is '", printable(pair),
-                                    "', expected NAME=VALUE, such as enable_thinking=false"));
+      throw Error(Code::kUsage, "--template-variable is '", printable(pair),
+                  "', expected NAME=VALUE, such as enable_thinking=false");
     const std::string value = pair.substr(sign + 1);
     const ForeignJson read = read_foreign_json(value);
     variables[pair.substr(0, sign)] =
@@ -110,7 +109,7 @@ std::optional<std::time_t> time_of(const std::string& date) {
   day.tm_isdst = -1;
   const std::time_t time = end != nullptr && *end == '\0' ? std::mktime(&day) : -1;
   if (time == -1 || day.tm_mday != given.tm_mday)
-    throw Error(Code::kUsage, str("--date is '", printable(date), "', expected a day as YYYY-MM-DD"));
+    throw Error(Code::kUsage, "--date is '", printable(date), "', expected a day as YYYY-MM-DD");
   return time;
 }
 
@@ -155,7 +154,7 @@ ChatSource load_chat_source(const ChatOptions& options, const TokenizerFolder& f
   const nlohmann::json config = config_text.empty()
                                     ? nlohmann::json::object()
                                     : parse_foreign_json(config_text, config_file, Code::kData);
-  if (!config.is_object()) throw Error(Code::kData, str(config_file, " is no JSON object"));
+  if (!config.is_object()) throw Error(Code::kData, config_file, " is no JSON object");
   ChatSource source;
   find_template(options, folder, config, source);
   add_special_tokens(config, tokenizer, source.variables);

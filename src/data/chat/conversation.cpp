@@ -203,8 +203,8 @@ void check_roles(const ChatOptions& options) {
   for (const std::string& pair : options.roles) {
     const auto sign = pair.find('=');
     if (sign == std::string::npos || sign == 0 || sign + 1 == pair.size())
-      throw Error(Code::kUsage,
-                  str("--role is '", printable(pair), "', expected NAME=ROLE, such as gpt=assistant"));
+      throw Error(Code::kUsage, "--role is '", printable(pair),
+                  "', expected NAME=ROLE, such as gpt=assistant");
   }
 }
 

@@ -63,21 +63,22 @@ FolderImages::FolderImages(const std::filesystem::path& folder, const DataOption
 
 void FolderImages::check_listing() const {
   if (shape_.channels != 1 && shape_.channels != 3) {
-    throw Error(Code::kData, str("data.kind: image_folder reads images of 1 or 3 channels, but "
-                                 "model.channels is ",
-                                 shape_.channels));
+    throw Error(Code::kData,
+                "data.kind: image_folder reads images of 1 or 3 channels, but "
+                "model.channels is ",
+                shape_.channels);
   }
   const auto classes = static_cast<std::int64_t>(list_.classes.size());
   if (classes > shape_.classes) {
-    throw Error(Code::kData, str("image folder '", folder_.string(), "' has ", classes,
-                                 " subfolders, each a class, but model.classes is ", shape_.classes,
-                                 ": set model.classes: ", classes));
+    throw Error(Code::kData, "image folder '", folder_.string(), "' has ", classes,
+                " subfolders, each a class, but model.classes is ", shape_.classes,
+                ": set model.classes: ", classes);
   }
   if (list_.others.empty()) return;
   const std::string what = str("image folder '", folder_.string(), "' holds ", list_.others.size(),
                                " files that are not .jpg, .jpeg or .png in a class's folder, the first '",
                                printable(list_.others.front()), "'");
-  if (!skips_) throw Error(Code::kData, str(what, ": remove them, or set data.on_bad_record: skip"));
+  if (!skips_) throw Error(Code::kData, what, ": remove them, or set data.on_bad_record: skip");
   log::warn(str(what, ": left out"));
 }
 
@@ -101,8 +102,7 @@ std::int64_t FolderImages::read(std::int64_t index, std::int64_t sample,
     return file.label;
   } catch (const Error& error) {
     if (error.code() != Code::kData) throw;
-    if (!skips_)
-      throw Error(Code::kData, str(error.what(), "; data.on_bad_record: skip continues without it"));
+    if (!skips_) throw Error(Code::kData, error.what(), "; data.on_bad_record: skip continues without it");
     count_bad(index, error.what());
     return -1;
   }
@@ -112,8 +112,8 @@ void FolderImages::count_bad(std::int64_t index, const std::string& why) const {
   const Lock lock(bad_mutex_);
   if (!bad_.insert(index).second) return;
   if (bad_.size() > most_bad_) {
-    throw Error(Code::kData, str("more than data.max_bad_records (", most_bad_,
-                                 ") image files cannot be used, the last: ", why));
+    throw Error(Code::kData, "more than data.max_bad_records (", most_bad_,
+                ") image files cannot be used, the last: ", why);
   }
   log::warn(str(why, ": not counted (", bad_.size(), " of at most ", most_bad_, ")"));
 }

@@ -21,7 +21,7 @@ constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 30;
 constexpr unsigned kUnsignedByte = 0x08;
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
-  throw Error(Code::kData, str("idx file '", path.string(), "' ", why));
+  throw Error(Code::kData, "idx file '", path.string(), "' ", why);
 }
 
 /// The file as it is now, and its packing: by its first bytes, not its name.
@@ -29,7 +29,7 @@ std::pair<SourceFile, Packing> look_at(const std::filesystem::path& path) {
   const fs::Fd fd = fs::open(path, O_RDONLY | O_NONBLOCK, Code::kData);  // opening a FIFO must not block
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) throw fs::system_error(Code::kData, "stat", path, errno);
-  if (!S_ISREG(info.st_mode)) throw Error(Code::kData, str("'", path.string(), "' is not a regular file"));
+  if (!S_ISREG(info.st_mode)) throw Error(Code::kData, "'", path.string(), "' is not a regular file");
   const auto bytes = static_cast<std::uint64_t>(info.st_size);
   std::array<std::byte, 2> first{};
   if (bytes >= first.size()) fs::read_at(fd, 0, first, Code::kData, path);
@@ -113,10 +113,8 @@ std::filesystem::path find_labels(const std::filesystem::path& images) {
     return at != std::string::npos;
   };
   if (!replace_last("images", "labels")) {
-    throw Error(
-        Code::kData,
-        str("'", images.string(),
-            "' has no 'images' in its name, so its labels file cannot be found: name it in data.labels"));
+    throw Error(Code::kData, "'", images.string(),
+                "' has no 'images' in its name, so its labels file cannot be found: name it in data.labels");
   }
   (void)replace_last("idx3", "idx1");
   const bool zipped = name.ends_with(".gz");
@@ -126,8 +124,8 @@ std::filesystem::path find_labels(const std::filesystem::path& images) {
     const auto path = images.parent_path() / candidate;
     if (std::filesystem::exists(path, ignored)) return path;
   }
-  throw Error(Code::kData, str("no labels beside '", images.string(), "': looked for '", name, "' and '",
-                               other, "'; name the file in data.labels"));
+  throw Error(Code::kData, "no labels beside '", images.string(), "': looked for '", name, "' and '", other,
+              "'; name the file in data.labels");
 }
 
 }  // namespace echelon::data

@@ -11,30 +11,29 @@ namespace {
 
 void check_shape(const std::filesystem::path& path, const IdxFile& images, const ImageShape& shape) {
   if (shape.channels != 1) {
-    throw Error(Code::kData, str("idx file '", path.string(), "' holds grey images, but model.channels is ",
-                                 shape.channels, ": set model.channels: 1"));
+    throw Error(Code::kData, "idx file '", path.string(), "' holds grey images, but model.channels is ",
+                shape.channels, ": set model.channels: 1");
   }
   const auto& sizes = images.dimensions;
   if (sizes[1] != shape.size || sizes[2] != shape.size) {
-    throw Error(Code::kData, str("idx file '", path.string(), "' holds images of ", sizes[2], " x ", sizes[1],
-                                 " pixels, but model.image_size is ", shape.size,
-                                 sizes[1] == sizes[2] ? str(": set model.image_size: ", sizes[1])
-                                                      : std::string(": square images are needed")));
+    throw Error(Code::kData, "idx file '", path.string(), "' holds images of ", sizes[2], " x ", sizes[1],
+                " pixels, but model.image_size is ", shape.size,
+                sizes[1] == sizes[2] ? str(": set model.image_size: ", sizes[1])
+                                     : std::string(": square images are needed"));
   }
 }
 
 void check_labels(const std::filesystem::path& path, const IdxFile& labels, std::int64_t images,
                   std::int64_t classes) {
   if (labels.dimensions[0] != images) {
-    throw Error(Code::kData, str("idx file '", path.string(), "' holds ", labels.dimensions[0],
-                                 " labels for ", images, " images: they belong to another images file"));
+    throw Error(Code::kData, "idx file '", path.string(), "' holds ", labels.dimensions[0], " labels for ",
+                images, " images: they belong to another images file");
   }
   const auto wrong =
       std::ranges::find_if(labels.values, [&](std::uint8_t label) { return label >= classes; });
   if (wrong == labels.values.end()) return;
-  throw Error(Code::kData, str("idx file '", path.string(), "' has label ", int{*wrong}, " at image ",
-                               wrong - labels.values.begin(), ", but model.classes is ", classes,
-                               ": labels must be below it"));
+  throw Error(Code::kData, "idx file '", path.string(), "' has label ", int{*wrong}, " at image ",
+              wrong - labels.values.begin(), ", but model.classes is ", classes, ": labels must be below it");
 }
 
 }  // namespace

@@ -46,11 +46,10 @@ void check_same_classes(const DataOptions& options, const data::FolderImages& va
   if (training == validation.classes()) return;
   const auto [here, there] = std::mismatch(training.begin(), training.end(), validation.classes().begin(),
                                            validation.classes().end());
-  throw Error(Code::kData,
-              str("image folders '", options.path, "' and '", options.validation.path,
-                  "' have different classes, so their labels do not correspond: the first that differs is '",
-                  here == training.end() ? "(none)" : printable(*here), "' and '",
-                  there == validation.classes().end() ? "(none)" : printable(*there), "'"));
+  throw Error(Code::kData, "image folders '", options.path, "' and '", options.validation.path,
+              "' have different classes, so their labels do not correspond: the first that differs is '",
+              here == training.end() ? "(none)" : printable(*here), "' and '",
+              there == validation.classes().end() ? "(none)" : printable(*there), "'");
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ ParquetFile::ParquetFile(int fd, const SourceFile& file, const std::vector<Wante
 }
 
 void ParquetFile::refuse(const std::string& why) const {
-  throw Error(Code::kData, str("source '", file_.path.string(), "' ", why));
+  throw Error(Code::kData, "source '", file_.path.string(), "' ", why);
 }
 
 void ParquetFile::refuse_content(const std::string& why) const {

@@ -272,9 +272,8 @@ std::unique_ptr<CorpusWriter> begin(const PrepareOptions& options, const Tokeniz
 void require_few_bad_records(const PrepareOptions& options, std::uint64_t count,
                              const std::vector<std::string>& examples) {
   if (options.max_bad_records == 0 || count <= options.max_bad_records) return;
-  throw Error(Code::kData,
-              str("more than ", options.max_bad_records, " bad records (--max-bad-records), first ",
-                  examples.empty() ? "" : examples.front(), "; correct them or allow more"));
+  throw Error(Code::kData, "more than ", options.max_bad_records, " bad records (--max-bad-records), first ",
+              examples.empty() ? "" : examples.front(), "; correct them or allow more");
 }
 
 PrepareReport tokenize_corpus(const std::vector<SourceFile>& files, const PrepareOptions& options,
@@ -296,17 +295,16 @@ PrepareReport tokenize_corpus(const std::vector<SourceFile>& files, const Prepar
   });
   if (chats != nullptr) result.chat->check(*chats, options.chat);
   if (writer->documents() == 0) {
-    throw Error(Code::kData,
-                str("the ", files.size(), " source files hold no text (", result.empty_records, " empty and ",
-                    result.bad_records, " unusable records",
-                    result.bad_records > 0 ? ", first " + result.bad_examples.front() : "", ")"));
+    throw Error(Code::kData, "the ", files.size(), " source files hold no text (", result.empty_records,
+                " empty and ", result.bad_records, " unusable records",
+                result.bad_records > 0 ? ", first " + result.bad_examples.front() : "", ")");
   }
   // Only tiny corpora get here, so a second pass is cheap, and one rule serves corpora of any size.
   if (const auto better = writer->better_split()) {
     if (better->cut && (options.pairs() || options.chats())) {
       const bool pair = options.pairs() || options.preferences();
-      throw Error(Code::kData, str("the sources hold one ", pair ? "pair" : "conversation",
-                                   ", which cannot both train and validate: use --validation-fraction 0"));
+      throw Error(Code::kData, "the sources hold one ", pair ? "pair" : "conversation",
+                  ", which cannot both train and validate: use --validation-fraction 0");
     }
     partial.save(nullptr);  // the first pass is what is taken up
     pass = {};

@@ -37,9 +37,9 @@ void check_name(const std::string& name, const std::string& word) {
   if (name.find_first_not_of(kCharacters) == std::string::npos && !name.starts_with('-') && !name.empty() &&
       name.size() <= kMost)
     return;
-  throw Error(Code::kUsage, str("source '", word,
-                                "': with --weight it is NAME=PATH, such as web=texts, the name of at most ",
-                                kMost, " letters, digits, '_' and '-'"));
+  throw Error(Code::kUsage, "source '", word,
+              "': with --weight it is NAME=PATH, such as web=texts, the name of at most ", kMost,
+              " letters, digits, '_' and '-'");
 }
 
 constexpr const char* kDigest = "tokenizer_digest";  // as in the manifest of finished work
@@ -58,8 +58,7 @@ double weight_of(const std::string& word) {
   double weight = 0;
   // The range is that of data.mixture, which rounds weights to millionths.
   if (read_number(split(word).second, weight).empty() && weight >= 1e-6 && weight <= 1e6) return weight;
-  throw Error(Code::kUsage,
-              str("--weight ", word, ": expected NAME=NUMBER, a number from 0.000001 to 1000000"));
+  throw Error(Code::kUsage, "--weight ", word, ": expected NAME=NUMBER, a number from 0.000001 to 1000000");
 }
 
 }  // namespace
@@ -76,7 +75,7 @@ std::vector<MixturePart> mixture_parts(const PrepareOptions& options,
     const auto [name, path] = split(word);
     check_name(path.empty() ? "" : name, word);
     if (find(name) != parts.end())
-      throw Error(Code::kUsage, str("two sources are called ", name, ": give each a name of its own"));
+      throw Error(Code::kUsage, "two sources are called ", name, ": give each a name of its own");
     MixturePart part{.name = name, .options = options};
     part.options.sources = {path};
     part.options.output = (std::filesystem::path(options.output) / name).string();
@@ -86,14 +85,13 @@ std::vector<MixturePart> mixture_parts(const PrepareOptions& options,
   for (const std::string& word : weights) {
     const auto part = find(split(word).first);
     const double weight = weight_of(word);
-    if (part == parts.end()) throw Error(Code::kUsage, str("--weight ", word, ": no source has this name"));
+    if (part == parts.end()) throw Error(Code::kUsage, "--weight ", word, ": no source has this name");
     if (std::exchange(part->weight, weight) != 0)
-      throw Error(Code::kUsage, str("--weight ", word, ": ", part->name, " has another weight already"));
+      throw Error(Code::kUsage, "--weight ", word, ": ", part->name, " has another weight already");
   }
   for (const MixturePart& part : parts)
     if (part.weight == 0)
-      throw Error(Code::kUsage,
-                  str("source ", part.name, " has no weight: add --weight ", part.name, "=NUMBER"));
+      throw Error(Code::kUsage, "source ", part.name, " has no weight: add --weight ", part.name, "=NUMBER");
   return parts;
 }
 
@@ -163,9 +161,8 @@ std::string publish_mixture(const PrepareOptions& options, const std::string& re
   if (std::error_code none; std::filesystem::exists(file, none)) {
     if (fs::read_file(file, kMostBytes, Code::kData) == recipe) return file.string();
     if (!options.force)
-      throw Error(Code::kData,
-                  str("'", file.string(), "' has another text than this command writes, such as ",
-                      "changed weights: move it away, or replace it with --force"));
+      throw Error(Code::kData, "'", file.string(), "' has another text than this command writes, such as ",
+                  "changed weights: move it away, or replace it with --force");
   }
   fs::publish_file(file, recipe, Code::kData);
   return file.string();

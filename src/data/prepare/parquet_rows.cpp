@@ -21,7 +21,7 @@ constexpr const char* kConvert =
     "'out.jsonl', orient='records', lines=True)\"";
 
 [[noreturn]] void cannot_load(const std::string& why, const std::string& remedy) {
-  throw Error(Code::kEnvironment, str("Parquet cannot be read: ", why, "; ", remedy, ", ", kConvert));
+  throw Error(Code::kEnvironment, "Parquet cannot be read: ", why, "; ", remedy, ", ", kConvert);
 }
 
 void* load(const std::filesystem::path& library) {
@@ -114,10 +114,9 @@ class UnchangedRows final : public Rows {
 
 std::unique_ptr<Rows> open_parquet(const SourceFile& file, const PrepareOptions& options) {
   if (packing_of(file.path) != Packing::kNone) {
-    throw Error(Code::kData,
-                str("source '", file.path.string(),
-                    "' is a compressed Parquet file, which cannot be read in parts: decompress it "
-                    "first; Parquet compresses its columns by itself"));
+    throw Error(Code::kData, "source '", file.path.string(),
+                "' is a compressed Parquet file, which cannot be read in parts: decompress it "
+                "first; Parquet compresses its columns by itself");
   }
   return std::make_unique<UnchangedRows>(plugin(), file, options);
 }

@@ -29,7 +29,7 @@ fs::Fd lock(const fs::Path& file, const std::string& output) {
   const bool taken = ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   // Without a name, the file was removed by one that ended just now.
   if (!taken && ::fstat(fd.get(), &info) == 0 && info.st_nlink > 0) return fd;
-  throw Error(Code::kData, str("another `echelon prepare` is writing to '", output, "': wait for it"));
+  throw Error(Code::kData, "another `echelon prepare` is writing to '", output, "': wait for it");
 }
 
 /// The names of the values that are not the same in both.

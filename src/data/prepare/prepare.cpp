@@ -30,10 +30,9 @@ void settle_chat_tokenizer(PrepareOptions& options) {
   options.tokenizer =
       (std::filesystem::exists(json, ignored) ? json : tokenizer_file(options.tokenizer)).string();
   if (tokenizer_file_name(read_tokenizer_model(options.tokenizer)) == "tokenizer.json") return;
-  throw Error(Code::kData,
-              str("'", options.tokenizer,
-                  "' is a sentencepiece model, which does not find the special tokens of a chat in "
-                  "its text: name a tokenizer.json of the model"));
+  throw Error(Code::kData, "'", options.tokenizer,
+              "' is a sentencepiece model, which does not find the special tokens of a chat in "
+              "its text: name a tokenizer.json of the model");
 }
 
 /// The tokenizer's file and, where a model lies beside it that ends text in another way, that end.

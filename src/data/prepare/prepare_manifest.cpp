@@ -148,9 +148,9 @@ void PrepareManifest::check_replaceable() const {
     const stdfs::path path = folder / name;
     if (!stdfs::exists(path, ignored)) continue;
     if (!options_.tokenizer.empty() && stdfs::equivalent(path, options_.tokenizer, ignored)) continue;
-    throw Error(Code::kData, str("'", path.string(),
-                                 "' was made from other sources or options: choose another --output "
-                                 "or replace it with --force"));
+    throw Error(Code::kData, "'", path.string(),
+                "' was made from other sources or options: choose another --output "
+                "or replace it with --force");
   }
 }
 

@@ -29,8 +29,8 @@ std::size_t find_column(const std::vector<std::string>& header, const std::strin
                         const SourceFile& file) {
   const auto found = std::ranges::find(header, name);
   const auto refuse = [&](std::string_view what) {
-    throw Error(Code::kData, str("'", file.path.string(), "' has ", what, " column '", printable(name),
-                                 "'; its header row has: ", printable(join(header, ", "), 300)));
+    throw Error(Code::kData, "'", file.path.string(), "' has ", what, " column '", printable(name),
+                "'; its header row has: ", printable(join(header, ", "), 300));
   };
   if (found == header.end()) refuse("no");
   if (std::find(found + 1, header.end(), name) != header.end()) refuse("more than one");
@@ -140,8 +140,8 @@ void RecordReader::open_rows() {
   const bool any = rows_->next(row);
   if (any && row.fault.empty()) row.fault = split_csv_row(row.text, header);
   if (!any || !row.fault.empty()) {
-    throw Error(Code::kData,
-                str("'", file.path.string(), "' has no header row: ", any ? row.fault : "it is empty"));
+    throw Error(Code::kData, "'", file.path.string(),
+                "' has no header row: ", any ? row.fault : "it is empty");
   }
   auto columns = std::make_shared<CsvColumns>();
   columns->count = header.size();

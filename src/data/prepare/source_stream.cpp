@@ -36,8 +36,8 @@ struct SourceStream::Input {
   }
 
   [[noreturn]] void refuse(std::string_view what) const {
-    throw Error(Code::kData, str("source '", file.path.string(), "' ", what, " at byte ", at(), " of ",
-                                 file.bytes, ": copy it again"));
+    throw Error(Code::kData, "source '", file.path.string(), "' ", what, " at byte ", at(), " of ",
+                file.bytes, ": copy it again");
   }
 
   const SourceFile file;
@@ -194,8 +194,8 @@ std::uint64_t SourceStream::position() const {
 void check_unchanged(const SourceFile& file, const fs::Fd& fd) {
   struct stat info {};
   if (::fstat(fd.get(), &info) == 0 && static_cast<std::uint64_t>(info.st_size) == file.bytes) return;
-  throw Error(Code::kData, str("source '", file.path.string(), "' changed while it was read: it had ",
-                               file.bytes, " bytes and now has ", info.st_size, "; run again"));
+  throw Error(Code::kData, "source '", file.path.string(), "' changed while it was read: it had ", file.bytes,
+              " bytes and now has ", info.st_size, "; run again");
 }
 
 std::string read_source(const SourceFile& file, std::uint64_t most) {
@@ -206,9 +206,8 @@ std::string read_source(const SourceFile& file, std::uint64_t most) {
     text.resize(before + part);
     text.resize(before + stream.read(std::span(text).subspan(before)));
     if (text.size() > most) {
-      throw Error(Code::kData,
-                  str("source '", file.path.string(), "' holds more than ", most,
-                      " bytes, the limit for one document: write one document a line, as JSON lines"));
+      throw Error(Code::kData, "source '", file.path.string(), "' holds more than ", most,
+                  " bytes, the limit for one document: write one document a line, as JSON lines");
     }
     if (text.size() < before + part) return text;
     part = std::min<std::uint64_t>(text.size(), most + 1 - text.size());

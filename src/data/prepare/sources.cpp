@@ -21,10 +21,10 @@ namespace stdfs = std::filesystem;
 SourceFile examine(const stdfs::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) {
-    throw Error(Code::kData, str("cannot read source '", path.string(), "': ", fs::reason(errno)));
+    throw Error(Code::kData, "cannot read source '", path.string(), "': ", fs::reason(errno));
   }
   if (!S_ISREG(info.st_mode)) {
-    throw Error(Code::kData, str("source '", path.string(), "' is neither a file nor a folder"));
+    throw Error(Code::kData, "source '", path.string(), "' is neither a file nor a folder");
   }
   return {path,
           static_cast<std::uint64_t>(info.st_size),
@@ -61,7 +61,7 @@ void walk(const stdfs::path& root, const std::vector<std::string>& include, cons
     }
   }
   if (error) {
-    throw Error(Code::kData, str("cannot list source folder '", root.string(), "': ", error.message()));
+    throw Error(Code::kData, "cannot list source folder '", root.string(), "': ", error.message());
   }
 }
 
@@ -89,9 +89,9 @@ Sources list_sources(const PrepareOptions& options) {
       std::erase_if(files, [&](const SourceFile& file) { return !seen.insert(file.identity).second; });
   if (files.empty()) {
     const bool any_format = options.include.empty() && options.format == TextFormat::kBySuffix;
-    throw Error(Code::kData, str(any_format ? "no source files of a known suffix" : "no source files match ",
-                                 any_format ? "" : join(include, " "), " in ", join(options.sources, ", "),
-                                 ": name other sources or patterns (--include)"));
+    throw Error(Code::kData, any_format ? "no source files of a known suffix" : "no source files match ",
+                any_format ? "" : join(include, " "), " in ", join(options.sources, ", "),
+                ": name other sources or patterns (--include)");
   }
   return {std::move(files), duplicates};
 }

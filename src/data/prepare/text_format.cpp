@@ -39,10 +39,9 @@ TextFormat common_format(const std::vector<SourceFile>& files) {
   const auto other = std::ranges::find_if(
       files, [&](const SourceFile& file) { return or_text(format_of(file.path)) != first; });
   if (other == files.end()) return first;
-  throw Error(
-      Code::kUsage,
-      str("the sources are of more than one format: ", described(files.front()), ", ", described(*other),
-          "; name one with --format, choose files with --include, or prepare them separately"));
+  throw Error(Code::kUsage, "the sources are of more than one format: ", described(files.front()), ", ",
+              described(*other),
+              "; name one with --format, choose files with --include, or prepare them separately");
 }
 
 /// Only rows have fields.
@@ -50,8 +49,8 @@ void check_fields(const PrepareOptions& settled) {
   if (settled.rows()) return;
   const char* option = settled.pairs() ? "--input and --target need" : "--field needs";
   if (!settled.pairs() && settled.field.empty()) return;
-  throw Error(Code::kUsage, str(option, " rows, and the sources are read as ", word_of(settled.format),
-                                "; name their format with --format csv, jsonl or parquet"));
+  throw Error(Code::kUsage, option, " rows, and the sources are read as ", word_of(settled.format),
+              "; name their format with --format csv, jsonl or parquet");
 }
 
 }  // namespace
@@ -111,8 +110,8 @@ PrepareOptions settle_format(const PrepareOptions& options, const std::vector<So
   if (settled.format == TextFormat::kBySuffix) settled.format = common_format(files);
   for (const SourceFile& file : files) {
     if (format_of(file.path) == TextFormat::kParquet && !is_parquet(file, settled))
-      throw Error(Code::kUsage, str("source '", file.path.string(), "' is Parquet by its suffix, not ",
-                                    word_of(settled.format), ": use --format parquet, chat or preference"));
+      throw Error(Code::kUsage, "source '", file.path.string(), "' is Parquet by its suffix, not ",
+                  word_of(settled.format), ": use --format parquet, chat or preference");
   }
   if (settled.on_bad_record == BadRecords::kByFormat) {
     settled.on_bad_record = settled.format == TextFormat::kCode ? BadRecords::kSkip : BadRecords::kStop;

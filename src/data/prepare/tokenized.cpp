@@ -75,7 +75,7 @@ EncodedChat encode_answer(const Preference& preference, const std::string& name,
   chat.trained_tokens =
       static_cast<std::uint64_t>(std::count(chat.trained.begin() + 1, chat.trained.end(), true));
   if (chat.trained_tokens == 0)
-    throw Error(Code::kData, str("nothing of '", name, "' is trained: it has no turn of the assistant"));
+    throw Error(Code::kData, "nothing of '", name, "' is trained: it has no turn of the assistant");
   return chat;
 }
 

@@ -63,9 +63,9 @@ class ItemEncoder {
   [[nodiscard]] Ids start(const TaskItem& item) const {
     const std::int32_t id = tokenizer_.bos_id() >= 0 ? tokenizer_.bos_id() : tokenizer_.eos_id();
     if (id < 0) {
-      throw Error(Code::kData, str(item.place,
-                                   ": the text is empty and the tokenizer has no token to begin with: "
-                                   "give it a context"));
+      throw Error(Code::kData, item.place,
+                  ": the text is empty and the tokenizer has no token to begin with: "
+                  "give it a context");
     }
     require_known(id, item);
     return {id};
@@ -74,18 +74,18 @@ class ItemEncoder {
   void require_room(std::size_t tokens, std::int64_t new_tokens, const TaskItem& item) const {
     const auto size = static_cast<std::int64_t>(tokens) + new_tokens;
     if (size <= limits_.positions) return;
-    throw Error(Code::kData, str(item.place, ": the item has ", tokens, " tokens",
-                                 new_tokens > 0 ? str(" and up to ", new_tokens, " new ones") : "",
-                                 "; the model takes at most ", limits_.positions,
-                                 ": shorten the prefix, or leave the item out"));
+    throw Error(Code::kData, item.place, ": the item has ", tokens, " tokens",
+                new_tokens > 0 ? str(" and up to ", new_tokens, " new ones") : "",
+                "; the model takes at most ", limits_.positions,
+                ": shorten the prefix, or leave the item out");
   }
 
  private:
   void require_known(std::int32_t id, const TaskItem& item) const {
     if (id < limits_.vocab_size) return;
-    throw Error(Code::kData, str(item.place, ": a text has token id ", id, "; the tokenizer has ",
-                                 tokenizer_.vocab_size(), " ids and the model ", limits_.vocab_size,
-                                 ": the tokenizer is not the one that the model is trained with"));
+    throw Error(Code::kData, item.place, ": a text has token id ", id, "; the tokenizer has ",
+                tokenizer_.vocab_size(), " ids and the model ", limits_.vocab_size,
+                ": the tokenizer is not the one that the model is trained with");
   }
 
   const Tokenizer& tokenizer_;
@@ -105,9 +105,9 @@ ScoredSequence sequence_of(const TaskItem& item, const std::string& choice, std:
   const std::size_t cut = context.empty() ? 0 : before.size();
   if (context.empty() && whole.size() > 1 && whole.front() == before.front()) before.clear();
   if (whole.size() <= cut) {
-    throw Error(Code::kData, str(item.place, ": choice '", printable(choice),
-                                 "' has no token of its own behind the context; expected a choice that "
-                                 "the tokenizer does not join with it"));
+    throw Error(Code::kData, item.place, ": choice '", printable(choice),
+                "' has no token of its own behind the context; expected a choice that "
+                "the tokenizer does not join with it");
   }
   ScoredSequence sequence{.ids = before};
   const std::size_t first = before.size();

@@ -20,8 +20,7 @@ constexpr std::size_t kMostTexts = 1024;  // choices of an item, or answers
 
 std::string read_text(const std::filesystem::path& path) {
   const Sources found = list_sources({.sources = {path}, .include = {"*"}});
-  if (found.files.size() != 1)
-    throw Error(Code::kData, str("'", path.string(), "' is a folder; expected a file"));
+  if (found.files.size() != 1) throw Error(Code::kData, "'", path.string(), "' is a folder; expected a file");
   return unix_text(read_source(found.files.front(), kLargestFile));
 }
 
@@ -50,7 +49,7 @@ void read_answers(const JsonField& item, const JsonField& answers, TaskItem& rea
 
 TaskKind read_item(const std::string& line, TaskItem& read) {
   auto [object, problem] = read_foreign_json(line, {.unique_keys = false});
-  if (!problem.empty()) throw Error(Code::kData, str(read.place, ": ", problem));
+  if (!problem.empty()) throw Error(Code::kData, read.place, ": ", problem);
   const JsonField item(object, read.place + ": item");
   if (const auto choices = item.find("choices")) {
     read_choices(item, *choices, read);
@@ -60,9 +59,9 @@ TaskKind read_item(const std::string& line, TaskItem& read) {
     read_answers(item, *answers, read);
     return TaskKind::kExact;
   }
-  throw Error(Code::kData, str(read.place,
-                               ": item has neither 'choices' nor 'answers'; expected {\"context\", "
-                               "\"choices\", \"answer\"} or {\"prompt\", \"answers\"}"));
+  throw Error(Code::kData, read.place,
+              ": item has neither 'choices' nor 'answers'; expected {\"context\", "
+              "\"choices\", \"answer\"} or {\"prompt\", \"answers\"}");
 }
 
 Task read_task(const std::string& name, const std::filesystem::path& path, const std::string& prefix,
@@ -76,14 +75,13 @@ Task read_task(const std::string& name, const std::filesystem::path& path, const
     TaskItem item{.context = prefix, .place = str(path.string(), ":", number)};
     const TaskKind kind = read_item(line, item);
     if (!task.items.empty() && kind != task.kind) {
-      throw Error(Code::kData,
-                  str(item.place, ": item has '", kind == TaskKind::kChoices ? "choices" : "answers",
-                      "', those before it do not; expected one kind in a file"));
+      throw Error(Code::kData, item.place, ": item has '", kind == TaskKind::kChoices ? "choices" : "answers",
+                  "', those before it do not; expected one kind in a file");
     }
     task.kind = kind;
     task.items.push_back(std::move(item));
   }
-  if (task.items.empty()) throw Error(Code::kData, str("'", path.string(), "' has no item"));
+  if (task.items.empty()) throw Error(Code::kData, "'", path.string(), "' has no item");
   return task;
 }
 

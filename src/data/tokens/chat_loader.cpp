@@ -26,8 +26,8 @@ void for_each_whole(const TokenFile& file, const F& each) {
   file.for_each_document([&](const TokenFile::Range& document) {
     const std::uint64_t inputs = document.end - document.begin - 1;
     if (pairs && inputs == 0) {
-      throw Error(Code::kData, str("token file '", file.path().string(), "': answer ", number,
-                                   " has one token, which predicts nothing: prepare the data again"));
+      throw Error(Code::kData, "token file '", file.path().string(), "': answer ", number,
+                  " has one token, which predicts nothing: prepare the data again");
     }
     const bool rejected = pairs && number % 2 == 1;
     if (!rejected) whole = {{document, number}, 0};
@@ -61,17 +61,16 @@ Samples pack(const TokenFile& file, std::int64_t seq_len, std::int64_t leave_out
   });
   const bool pairs = file.header().holds_preferences();
   if (too_long > leave_out) {
-    throw Error(Code::kData,
-                str("token file '", file.path().string(), "': ", too_long, " of ",
-                    file.document_count() / (pairs ? 2 : 1), pairs ? " pairs of answers" : " conversations",
-                    " are longer than data.seq_len (", seq_len, "), the longest takes ", longest,
-                    ": raise data.seq_len, or leave them out with data.on_bad_record: skip and "
-                    "data.max_bad_records: ",
-                    too_long));
+    throw Error(Code::kData, "token file '", file.path().string(), "': ", too_long, " of ",
+                file.document_count() / (pairs ? 2 : 1), pairs ? " pairs of answers" : " conversations",
+                " are longer than data.seq_len (", seq_len, "), the longest takes ", longest,
+                ": raise data.seq_len, or leave them out with data.on_bad_record: skip and "
+                "data.max_bad_records: ",
+                too_long);
   }
   if (samples.empty())
-    throw Error(Code::kData, str("token file '", file.path().string(), "' has no ",
-                                 pairs ? "pair of answers" : "conversation", " to train on"));
+    throw Error(Code::kData, "token file '", file.path().string(), "' has no ",
+                pairs ? "pair of answers" : "conversation", " to train on");
   return samples;
 }
 

@@ -73,7 +73,7 @@ MixtureLoader::Draw MixtureLoader::draw(std::uint64_t number) const {
     rest -= drawn;
     whole -= share;
   }
-  throw Error::internal(str("sample ", number, " of a mixture is of no source"));
+  throw Error::internal("sample ", number, " of a mixture is of no source");
 }
 
 SampleBatch MixtureLoader::read(std::int64_t first, std::int64_t count) const {

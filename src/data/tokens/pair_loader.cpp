@@ -40,12 +40,12 @@ SyntheticPairLoader::SyntheticPairLoader(const PairSizes& sizes, std::uint64_t s
       lengths_key_(stream_key(seed, "lengths of synthetic pairs")) {
   identify(std::uint64_t{1} << 40, identity(sizes, seed));
   if (sizes.source < 1 || sizes.target < 1) {
-    throw Error(Code::kUsage, str("synthetic pairs of ", sizes.source, " and ", sizes.target,
-                                  " tokens; expected at least 1: see data.seq_len and data.target_len"));
+    throw Error(Code::kUsage, "synthetic pairs of ", sizes.source, " and ", sizes.target,
+                " tokens; expected at least 1: see data.seq_len and data.target_len");
   }
   if (sizes.vocabulary < 4) {
-    throw Error(Code::kUsage, str("model.vocab_size is ", sizes.vocabulary,
-                                  "; expected at least 4 for data.kind: synthetic_pairs"));
+    throw Error(Code::kUsage, "model.vocab_size is ", sizes.vocabulary,
+                "; expected at least 4 for data.kind: synthetic_pairs");
   }
 }
 

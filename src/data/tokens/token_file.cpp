@@ -22,7 +22,7 @@ static_assert(std::endian::native == std::endian::little, "token arrays are used
 constexpr std::uint64_t kStride = std::uint64_t{1} << 18;  // ids, or ends of documents, read at once
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& text) {
-  throw Error(Code::kData, str("token file '", path.string(), "' ", text));
+  throw Error(Code::kData, "token file '", path.string(), "' ", text);
 }
 
 /// Opens a regular file; `bytes` receives its size.

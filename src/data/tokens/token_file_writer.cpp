@@ -54,12 +54,11 @@ void TokenFileWriter::set_header(const TokenFileOptions& options) {
 }
 
 void TokenFileWriter::add_chat(std::span<const std::int32_t> ids, const std::vector<bool>& trained) {
-  if (ids.empty())
-    throw Error(Code::kData, str("token file '", path_.string(), "': a document has no tokens"));
+  if (ids.empty()) throw Error(Code::kData, "token file '", path_.string(), "': a document has no tokens");
   for (const std::int32_t id : ids) {
     if (id < 0 || static_cast<std::uint64_t>(id) >= header_.vocab_size) {
-      throw Error(Code::kData, str("token file '", path_.string(), "': token id ", id, " is outside [0, ",
-                                   header_.vocab_size, "), the vocabulary"));
+      throw Error(Code::kData, "token file '", path_.string(), "': token id ", id, " is outside [0, ",
+                  header_.vocab_size, "), the vocabulary");
     }
     header_.max_token = std::max(header_.max_token, static_cast<std::uint64_t>(id));
   }
@@ -98,7 +97,7 @@ void TokenFileWriter::read_back(const TokenFileMark& mark) {
     sum_blocks(pending_.size() / kTokenBlockBytes * kTokenBlockBytes);
   }
   if (checksum() != mark.checksum)
-    throw Error(Code::kData, str("'", draft_.path().string(), "' does not hold what was saved"));
+    throw Error(Code::kData, "'", draft_.path().string(), "' does not hold what was saved");
 }
 
 TokenFileMark TokenFileWriter::save() {
@@ -135,9 +134,9 @@ void TokenFileWriter::flush_blocks(bool last) {
 
 TokenFileHeader TokenFileWriter::finish() {
   if (ends_.empty())
-    throw Error(Code::kData, str("token file '", path_.string(), "' would be empty: no documents"));
+    throw Error(Code::kData, "token file '", path_.string(), "' would be empty: no documents");
   if ((header_.holds_pairs() || header_.holds_preferences()) && ends_.size() % 2 != 0)
-    throw Error(Code::kData, str("token file '", path_.string(), "' would end with half a pair"));
+    throw Error(Code::kData, "token file '", path_.string(), "' would end with half a pair");
   header_.document_count = ends_.size();
   const std::array<std::byte, 8> zeros{};
   append(std::span(zeros).first(header_.documents_offset() - kTokenHeaderBytes -

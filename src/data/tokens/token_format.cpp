@@ -33,7 +33,7 @@ T get(std::span<const std::byte> bytes, std::size_t offset) {
 }
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& text) {
-  throw Error(Code::kData, str("token file '", path.string(), "' ", text));
+  throw Error(Code::kData, "token file '", path.string(), "' ", text);
 }
 
 void check_fields(const TokenFileHeader& h, std::span<const std::byte> bytes,

@@ -32,9 +32,9 @@ SampleBatch windows_as_batch(std::int64_t first, std::int64_t count, std::int64_
 std::uint64_t whole_windows(const TokenFile& file, std::int64_t seq_len) {
   const std::uint64_t windows = (file.token_count() - 1) / static_cast<std::uint64_t>(seq_len);
   if (windows == 0) {
-    throw Error(Code::kData, str("token file '", file.path().string(), "' holds ", file.token_count(),
-                                 " tokens, fewer than one sample of data.seq_len + 1 = ", seq_len + 1,
-                                 ": prepare more text or lower data.seq_len"));
+    throw Error(Code::kData, "token file '", file.path().string(), "' holds ", file.token_count(),
+                " tokens, fewer than one sample of data.seq_len + 1 = ", seq_len + 1,
+                ": prepare more text or lower data.seq_len");
   }
   return windows;
 }

@@ -12,8 +12,8 @@ namespace {
 
 void require_positions(std::int64_t tokens, std::int64_t positions) {
   if (tokens <= positions) return;
-  throw Error(Code::kUsage, str("a sequence of ", tokens, " tokens; the model takes at most ", positions,
-                                " (model.max_positions): shorten the prompt or add fewer tokens"));
+  throw Error(Code::kUsage, "a sequence of ", tokens, " tokens; the model takes at most ", positions,
+              " (model.max_positions): shorten the prompt or add fewer tokens");
 }
 
 /// x [tokens, heads, d], whose first `width` elements are turned by `angles` [tokens, width] (cos half | sin

@@ -25,8 +25,7 @@ decltype(auto) visit(at::ScalarType type, F&& f) {
   if (type == at::kFloat) return std::forward<F>(f)(ElementTag<float>{});
   if (type == at::kBFloat16) return std::forward<F>(f)(ElementTag<kernels::Bf16>{});
   if (type == at::kHalf) return std::forward<F>(f)(ElementTag<kernels::Fp16>{});
-  throw Error::internal(
-      str("computing in ", c10::toString(type), " is not supported; use bf16, fp16 or fp32"));
+  throw Error::internal("computing in ", c10::toString(type), " is not supported; use bf16, fp16 or fp32");
 }
 
 template <class T>

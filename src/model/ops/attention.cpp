@@ -265,8 +265,8 @@ struct Attention : torch::autograd::Function<Attention> {
 void require_rows(const char* what, const at::Tensor& x, const SequenceLayout& sequences,
                   std::int64_t width) {
   if (x.dim() == 2 && x.size(0) == sequences.tokens() && x.size(1) == width && x.is_contiguous()) return;
-  throw Error::internal(str("attention: ", what, " is ", c10::str(x.sizes()), "; expected [",
-                            sequences.tokens(), ", ", width, "], contiguous"));
+  throw Error::internal("attention: ", what, " is ", c10::str(x.sizes()), "; expected [", sequences.tokens(),
+                        ", ", width, "], contiguous");
 }
 
 void require_bias(const AttentionPositions& positions, const SequenceLayout& sequences,
@@ -275,8 +275,8 @@ void require_bias(const AttentionPositions& positions, const SequenceLayout& seq
   if (!bias.defined() || (bias.dim() == 2 && bias.size(0) == options.heads && bias.size(1) % 2 == 1 &&
                           bias.size(1) >= 2 * sequences.longest() - 1))
     return;
-  throw Error::internal(str("attention: bias is ", c10::str(bias.sizes()), "; expected [", options.heads,
-                            ", 2 * span - 1] with span at least ", sequences.longest()));
+  throw Error::internal("attention: bias is ", c10::str(bias.sizes()), "; expected [", options.heads,
+                        ", 2 * span - 1] with span at least ", sequences.longest());
 }
 
 }  // namespace
@@ -301,8 +301,8 @@ at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& kv, const Sequ
   require_rows("q", q, *queries, options.heads * options.head_dim);
   require_rows("kv", kv, *keys, 2 * options.kv_heads * options.head_dim);
   if (queries->count() != keys->count() || options.causal) {
-    throw Error::internal(str("attention: ", queries->count(), " sequences of queries and ", keys->count(),
-                              " of keys; expected the same number, and options.causal false"));
+    throw Error::internal("attention: ", queries->count(), " sequences of queries and ", keys->count(),
+                          " of keys; expected the same number, and options.causal false");
   }
   if (device_kernels(q) != nullptr) return gpu_cross_attention(q, kv, *queries, *keys, options);
   auto setting = c10::make_intrusive<Setting>();

@@ -92,12 +92,11 @@ const char* fit(Operands& operands) {
     name = fused_name(operands);
   }
   if (name != nullptr) return name;
-  throw Error(
-      Code::kEnvironment,
-      str("attention: none of PyTorch's fused kernels takes heads of ", operands.q.size(3), " elements in ",
-          c10::toString(operands.q.scalar_type()), " on ", operands.q.device().str(),
-          "; expected a multiple of 8 up to 256 (hidden_size / heads) and precision.param bf16, fp16 or "
-          "fp32"));
+  throw Error(Code::kEnvironment, "attention: none of PyTorch's fused kernels takes heads of ",
+              operands.q.size(3), " elements in ", c10::toString(operands.q.scalar_type()), " on ",
+              operands.q.device().str(),
+              "; expected a multiple of 8 up to 256 (hidden_size / heads) and precision.param bf16, fp16 or "
+              "fp32");
 }
 
 /// [tokens, width] -> [sequences * longest, width]. Padding repeats a sequence's last row; the copies are

@@ -16,7 +16,7 @@ namespace echelon {
 SequenceLayout::SequenceLayout(std::vector<std::int64_t> lengths) : lengths_(std::move(lengths)) {
   begins_.reserve(lengths_.size());
   for (const std::int64_t length : lengths_) {
-    if (length < 1) throw Error::internal(str("a sequence of ", length, " tokens"));
+    if (length < 1) throw Error::internal("a sequence of ", length, " tokens");
     begins_.push_back(tokens_);
     tokens_ += length;
     longest_ = std::max(longest_, length);

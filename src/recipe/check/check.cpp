@@ -229,7 +229,7 @@ void check_partial_gather(std::int64_t kept, std::int64_t group, std::vector<std
 }  // namespace
 
 void validate_for_size(const Recipe& recipe, int ranks) {
-  if (ranks < 1) throw Error(Code::kUsage, str("the number of ranks is ", ranks, "; expected at least 1"));
+  if (ranks < 1) throw Error(Code::kUsage, "the number of ranks is ", ranks, "; expected at least 1");
   std::vector<std::string> faults;
   check_batch(recipe.train, ranks, faults);
   const std::int64_t group = check_mesh(recipe.shard, ranks, faults);

@@ -33,7 +33,7 @@ std::string flow(const YAML::Node& list) {
 }
 
 void flatten(const YAML::Node& node, const std::string& path, int depth, std::vector<Setting>& settings) {
-  if (depth > kDeepest) throw Error(Code::kUsage, str(path, ": nested too deeply"));
+  if (depth > kDeepest) throw Error(Code::kUsage, path, ": nested too deeply");
   const bool is_list =
       node.IsSequence() && std::ranges::all_of(node, [](const YAML::Node& item) { return item.IsScalar(); });
   if (node.IsMap()) {
@@ -54,7 +54,7 @@ YAML::Node load(const std::string& name, const std::string& text, int line) {
   try {
     return YAML::Load(text);
   } catch (const YAML::Exception& error) {
-    throw Error(Code::kUsage, str(name, ':', std::max(line, error.mark.line + 1), ": ", error.msg));
+    throw Error(Code::kUsage, name, ':', std::max(line, error.mark.line + 1), ": ", error.msg);
   }
 }
 
@@ -81,7 +81,7 @@ std::vector<Setting> read_toml(const std::string& name, std::string_view text) {
     if (std::ranges::count(open, '[') > std::ranges::count(open, ']')) continue;
     const std::size_t equals = open.find('=');
     if (equals == open.npos || open.find("\"\"\"") != open.npos)
-      throw Error(Code::kUsage, str(name, ':', begun, ": expected key = value on one line, or a [section]"));
+      throw Error(Code::kUsage, name, ':', begun, ": expected key = value on one line, or a [section]");
     const std::size_t before = settings.size();
     flatten(load(name, open.substr(equals + 1), begun), section + trimmed(open.substr(0, equals)), 0,
             settings);
@@ -101,12 +101,12 @@ bool Setting::is_off() const {
 
 std::vector<Setting> read_settings(const std::string& name, std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n{#");
-  if (first == text.npos) throw Error(Code::kUsage, str(name, " is empty"));
+  if (first == text.npos) throw Error(Code::kUsage, name, " is empty");
   if (name.ends_with(".toml")) return read_toml(name, text);
   const YAML::Node root = load(name, std::string(text), 1);
   if (!root.IsMap())
-    throw Error(Code::kUsage,
-                str(name, ": expected keys with values: YAML, JSON, or TOML in a file that ends in .toml"));
+    throw Error(Code::kUsage, name,
+                ": expected keys with values: YAML, JSON, or TOML in a file that ends in .toml");
   std::vector<Setting> settings;
   flatten(root, "", 0, settings);
   return settings;

@@ -332,11 +332,10 @@ Trainer trainer_of(const std::string& name, const std::vector<Setting>& settings
   if (has("per_device_train_batch_size") || has("learning_rate") || has("num_train_epochs") ||
       has("output_dir"))
     return Trainer::kTrainingArguments;
-  throw Error(Code::kUsage,
-              str("'", printable(name),
-                  "' is no configuration that is known here; expected axolotl's YAML (base_model), NeMo "
-                  "AutoModel's (step_scheduler), torchtitan's TOML ([training]), or "
-                  "TrainingArguments of transformers as JSON or YAML (per_device_train_batch_size)"));
+  throw Error(Code::kUsage, "'", printable(name),
+              "' is no configuration that is known here; expected axolotl's YAML (base_model), NeMo "
+              "AutoModel's (step_scheduler), torchtitan's TOML ([training]), or "
+              "TrainingArguments of transformers as JSON or YAML (per_device_train_batch_size)");
 }
 
 Translation translate(Trainer trainer, const std::vector<Setting>& settings, int ranks) {

@@ -189,9 +189,8 @@ std::string with_reference(std::string_view document) {
   const std::size_t begin = document.find(kBegin);
   const std::size_t end = document.find(kEnd);
   if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) {
-    throw Error(Code::kUsage,
-                str("recipe.md has no place for the keys; expected the lines '",
-                    kBegin.substr(0, kBegin.size() - 1), "' and '", kEnd.substr(0, kEnd.size() - 1), "'"));
+    throw Error(Code::kUsage, "recipe.md has no place for the keys; expected the lines '",
+                kBegin.substr(0, kBegin.size() - 1), "' and '", kEnd.substr(0, kEnd.size() - 1), "'");
   }
   return str(document.substr(0, begin + kBegin.size()), recipe_reference_markdown(), document.substr(end));
 }

@@ -48,8 +48,7 @@ void MetricsLog::read_on() {
     const ssize_t got =
         fs::disk().pread(file.get(), buffer.data(), wanted, static_cast<off_t>(place_.offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0)
-      throw Error(Code::kEnvironment, str("cannot read '", file_.string(), "': ", fs::reason(errno)));
+    if (got < 0) throw Error(Code::kEnvironment, "cannot read '", file_.string(), "': ", fs::reason(errno));
     if (got == 0) break;  // cut meanwhile
     take_bytes(std::string_view(buffer).substr(0, static_cast<std::size_t>(got)));
     place_.offset += static_cast<std::uint64_t>(got);

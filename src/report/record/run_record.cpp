@@ -200,13 +200,13 @@ bool holds_run(const fs::Path& folder) {
 
 RunReader::RunReader(const fs::Path& folder) : folder_(folder), metrics_(folder / "metrics.jsonl") {
   if (!is_folder(folder)) {
-    throw Error(Code::kUsage, str("'", folder.string(),
-                                  "' is not a folder; name a run's folder (run.dir), such as runs/smoke"));
+    throw Error(Code::kUsage, "'", folder.string(),
+                "' is not a folder; name a run's folder (run.dir), such as runs/smoke");
   }
   if (std::ranges::none_of(kFiles, [&](const char* file) { return has_entry(folder / file); })) {
-    throw Error(Code::kUsage, str("'", folder.string(),
-                                  "' is no run folder: it has neither metrics.jsonl nor goodput.json nor "
-                                  "recipe.yaml; name the run.dir of a recipe"));
+    throw Error(Code::kUsage, "'", folder.string(),
+                "' is no run folder: it has neither metrics.jsonl nor goodput.json nor "
+                "recipe.yaml; name the run.dir of a recipe");
   }
 }
 

@@ -73,8 +73,8 @@ nlohmann::ordered_json json_of(const std::optional<T>& value) {
 
 std::vector<RunRow> find_runs(const fs::Path& folder, double now_s) {
   if (!std::filesystem::is_directory(folder))
-    throw Error(Code::kUsage, str("'", printable(folder.string()),
-                                  "' is not a folder; name one that holds run folders, such as runs"));
+    throw Error(Code::kUsage, "'", printable(folder.string()),
+                "' is not a folder; name one that holds run folders, such as runs");
   std::vector<RunRow> runs;
   add_runs(folder, 0, now_s, runs);
   std::ranges::sort(runs, [](const RunRow& a, const RunRow& b) {

@@ -212,8 +212,8 @@ std::string BpeTokenizer::decode(std::span<const std::int32_t> ids) const {
   std::vector<std::string> tokens;
   for (const std::int32_t id : ids) {
     if (id < 0 || id >= vocab_size()) {
-      throw Error(Code::kData,
-                  str("cannot decode token id ", id, ": the tokenizer has ids 0 to ", vocab_size() - 1));
+      throw Error(Code::kData, "cannot decode token id ", id, ": the tokenizer has ids 0 to ",
+                  vocab_size() - 1);
     }
     const std::string& text = texts_[static_cast<std::size_t>(id)];
     if (!text.empty()) tokens.push_back(text);

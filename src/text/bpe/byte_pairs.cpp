@@ -97,8 +97,8 @@ void BytePairs::read_merges(const Vocabulary& vocab, const BytePairModel& model,
   const auto id_of = [&](const std::string& token, std::size_t rank) {
     const auto found = vocab.find(token);
     if (found != vocab.end()) return found->second;
-    throw Error(Code::kData, str("tokenizer '", name, "': model.merges[", rank, "] needs the token '",
-                                 printable(token), "', which model.vocab does not hold"));
+    throw Error(Code::kData, "tokenizer '", name, "': model.merges[", rank, "] needs the token '",
+                printable(token), "', which model.vocab does not hold");
   };
   for (std::size_t rank = 0; rank < model.merges.size(); ++rank) {
     const auto& [left, right] = model.merges[rank];

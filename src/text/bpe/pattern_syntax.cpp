@@ -45,8 +45,8 @@ class Rewriter {
 
  private:
   [[noreturn]] void refuse(std::string_view construct) const {
-    throw Error(Code::kData, str(field_, " holds the pattern '", printable(in_, 200), "' with '",
-                                 printable(construct), "', which is not supported"));
+    throw Error(Code::kData, field_, " holds the pattern '", printable(in_, 200), "' with '",
+                printable(construct), "', which is not supported");
   }
 
   void step() {

@@ -42,7 +42,7 @@ SplitPattern::SplitPattern(std::string_view pattern, const std::string& field)
                    // Ruby's ^ and $ match at every line.
                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C) {
   if (pattern.size() > kLongestPattern)
-    throw Error(Code::kData, str(field, " is longer than ", kLongestPattern, " bytes"));
+    throw Error(Code::kData, field, " is longer than ", kLongestPattern, " bytes");
 }
 
 SplitPattern SplitPattern::literal(std::string_view text, std::string field) {
@@ -59,8 +59,7 @@ SplitPattern::SplitPattern(std::string_view pattern, std::string field, unsigned
   compiled->code.reset(pcre2_compile_8(reinterpret_cast<PCRE2_SPTR8>(pattern.data()), pattern.size(), options,
                                        &error, &offset, context.get()));
   if (!compiled->code) {
-    throw Error(Code::kData,
-                str(field, " holds a regular expression that cannot be used: ", message_of(error)));
+    throw Error(Code::kData, field, " holds a regular expression that cannot be used: ", message_of(error));
   }
   // Without the JIT (no support, or no memory) matching is slower, with the same results.
   (void)pcre2_jit_compile_8(compiled->code.get(), PCRE2_JIT_COMPLETE);
@@ -95,8 +94,8 @@ std::optional<SplitPattern::Match> SplitPattern::Matcher::find(std::string_view 
                     from, PCRE2_NO_UTF_CHECK, state_->data.get(), state_->context.get());
   if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;
   if (result < 0) {
-    throw Error(Code::kData, str("cannot split text by the regular expression of ", state_->compiled->field,
-                                 ": ", message_of(result)));
+    throw Error(Code::kData, "cannot split text by the regular expression of ", state_->compiled->field, ": ",
+                message_of(result));
   }
   const std::size_t* ends = pcre2_get_ovector_pointer_8(state_->data.get());
   return Match{ends[0], ends[1]};

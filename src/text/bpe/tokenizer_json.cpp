@@ -163,8 +163,8 @@ void require_unique_ids(const JsonField& root, const TokenizerJson& json) {
     const std::string_view other = names.emplace(id, name).first->second;
     if (other == name) return;
     const auto [first, second] = std::minmax(other, name);
-    throw Error(Code::kData, str(root.path(), " gives the id ", id, " to '", printable(first), "' and to '",
-                                 printable(second), "', expected an id of its own for each token"));
+    throw Error(Code::kData, root.path(), " gives the id ", id, " to '", printable(first), "' and to '",
+                printable(second), "', expected an id of its own for each token");
   };
   for (const auto& [token, id] : json.vocab) add(token, id);
   for (const AddedToken& token : json.added_tokens) add(token.content, token.id);

@@ -90,8 +90,7 @@ NormalizerStep read_precompiled(const JsonField& step) {
   const JsonField field = step.at("precompiled_charsmap");
   const auto table = from_base64(field.text());
   const std::string problem = table ? normalizer_table_problem(*table) : "it is not base64";
-  if (!problem.empty())
-    throw Error(Code::kData, str(field.path(), " is no table of sentencepiece: ", problem));
+  if (!problem.empty()) throw Error(Code::kData, field.path(), " is no table of sentencepiece: ", problem);
   return {.kind = Normalization::kPrecompiled, .table = std::make_shared<NormalizerTable>(*table)};
 }
 

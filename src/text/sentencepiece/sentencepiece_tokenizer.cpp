@@ -99,7 +99,7 @@ struct SentencepieceTokenizer::Impl {
   void append(std::string_view text, std::vector<std::int32_t>& ids) const {
     std::vector<int> part;
     const auto status = processor.Encode(text, &part);
-    if (!status.ok()) throw Error(Code::kData, str("cannot tokenise text: ", one_line(status.ToString())));
+    if (!status.ok()) throw Error(Code::kData, "cannot tokenise text: ", one_line(status.ToString()));
     ids.insert(ids.end(), part.begin(), part.end());
   }
 };
@@ -112,15 +112,14 @@ SentencepieceTokenizer::SentencepieceTokenizer(std::string_view model_bytes, std
   const auto traits = read_traits(model_bytes);
   auto& processor = impl_->processor;
   if (const std::string problem = traits ? unsafe_model_problem(*traits) : ""; !problem.empty()) {
-    throw Error(Code::kData, str("tokenizer '", name, "' cannot be used: ", problem,
-                                 "; get the sentencepiece model again from its source"));
+    throw Error(Code::kData, "tokenizer '", name, "' cannot be used: ", problem,
+                "; get the sentencepiece model again from its source");
   }
   if (!traits || !loads(processor, model_bytes) || processor.GetPieceSize() < 2) {
-    throw Error(Code::kData,
-                str("tokenizer '", name,
-                    "' is neither a sentencepiece model nor a tokenizer.json: name a .model file of "
-                    "sentencepiece or a tokenizer.json, or let `echelon prepare "
-                    "--train-tokenizer` make one"));
+    throw Error(Code::kData, "tokenizer '", name,
+                "' is neither a sentencepiece model nor a tokenizer.json: name a .model file of "
+                "sentencepiece or a tokenizer.json, or let `echelon prepare "
+                "--train-tokenizer` make one");
   }
   impl_->digest = tokenizer_digest_of(model_bytes);
   const int first_byte = processor.PieceToId("<0x00>");
@@ -157,13 +156,13 @@ void SentencepieceTokenizer::append(std::string_view text, std::vector<std::int3
 std::string SentencepieceTokenizer::decode(std::span<const std::int32_t> ids) const {
   for (const std::int32_t id : ids) {
     if (id < 0 || id >= impl_->processor.GetPieceSize()) {
-      throw Error(Code::kData, str("cannot decode token id ", id, ": the tokenizer has ids 0 to ",
-                                   impl_->processor.GetPieceSize() - 1));
+      throw Error(Code::kData, "cannot decode token id ", id, ": the tokenizer has ids 0 to ",
+                  impl_->processor.GetPieceSize() - 1);
     }
   }
   std::string text;
   const auto status = impl_->processor.Decode(std::vector<int>(ids.begin(), ids.end()), &text);
-  if (!status.ok()) throw Error(Code::kData, str("cannot decode tokens: ", one_line(status.ToString())));
+  if (!status.ok()) throw Error(Code::kData, "cannot decode tokens: ", one_line(status.ToString()));
   return text;
 }
 

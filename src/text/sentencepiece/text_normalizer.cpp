@@ -38,7 +38,7 @@ const icu::UnicodeSet& normalized_characters() {
     UErrorCode status = U_ZERO_ERROR;
     icu::UnicodeSet characters(u"[:Age=9.0:]", status);
     if (U_FAILURE(status)) {
-      throw Error(Code::kEnvironment, str("the ICU library has no character data: ", u_errorName(status)));
+      throw Error(Code::kEnvironment, "the ICU library has no character data: ", u_errorName(status));
     }
     characters.freeze();
     return characters;
@@ -112,8 +112,7 @@ void normalize_by_icu(Normalization step, std::string& text) {
     status = U_BUFFER_OVERFLOW_ERROR;
   }
   if (U_FAILURE(status)) {
-    throw Error(Code::kData,
-                str("cannot normalise a text of ", text.size(), " bytes: ", u_errorName(status)));
+    throw Error(Code::kData, "cannot normalise a text of ", text.size(), " bytes: ", u_errorName(status));
   }
   text = std::move(out);
 }

@@ -28,7 +28,7 @@ Value loop_attribute(const Loop& loop, const std::string& name) {
   if (name == "previtem" && at > 0) return items[loop.at - 1];
   if (name == "nextitem" && at + 1 < size) return items[loop.at + 1];
   if (name != "previtem" && name != "nextitem")
-    throw Error(Code::kData, str("loop.", printable(name), " is not supported"));
+    throw Error(Code::kData, "loop.", printable(name), " is not supported");
   return Undefined{name};
 }
 
@@ -42,7 +42,7 @@ std::optional<std::size_t> place_of(const Value& key, std::size_t size) {
 
 void refuse_undefined(const Value& object) {
   if (const auto* undefined = object.as<Undefined>())
-    throw Error(Code::kData, str("'", printable(undefined->name), "' is undefined"));
+    throw Error(Code::kData, "'", printable(undefined->name), "' is undefined");
 }
 
 /// What Python's slice.indices() gives.
@@ -111,7 +111,7 @@ Value slice_of(Tools& tools, const Value& object, const Value& begin, const Valu
   refuse_undefined(object);
   const List* list = object.list();
   if (object.text() == nullptr && (list == nullptr || list->kind > ListKind::kTuple))
-    throw Error(Code::kData, str("a slice cannot be taken of ", kind_of(object)));
+    throw Error(Code::kData, "a slice cannot be taken of ", kind_of(object));
   const Steps steps(begin, end, step, static_cast<std::int64_t>(length_of(object)));
   tools.budget.use(length_of(object));
   if (object.text() != nullptr) return text_value(steps.of(*object.text()));

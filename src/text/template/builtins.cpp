@@ -13,9 +13,7 @@ namespace {
 Bound bind(const Builtin& builtin, const Arguments& given) {
   const std::vector<std::string_view> names = words_in(builtin.parameters);
   Bound bound(names.size());
-  const auto fail = [&](const std::string& text) {
-    throw Error(Code::kData, str("'", builtin.name, "' ", text));
-  };
+  const auto fail = [&](const std::string& text) { throw Error(Code::kData, "'", builtin.name, "' ", text); };
   if (given.places.size() > names.size())
     fail(str("takes ", names.size(), " arguments, found ", given.places.size()));
   for (std::size_t i = 0; i < given.places.size(); ++i) bound[i] = given.places[i];
@@ -40,7 +38,7 @@ Value range(Tools& tools, const Value&, const Bound& given) {
   const auto going = [&] { return step > 0 ? begin < end : begin > end; };
   while (going()) {
     if (std::ssize(items) == kLongest)
-      throw Error(Code::kData, str("'range' gives more than ", kLongest, " numbers"));
+      throw Error(Code::kData, "'range' gives more than ", kLongest, " numbers");
     items.emplace_back(begin);
     if (__builtin_add_overflow(begin, step, &begin)) break;
   }
@@ -50,7 +48,7 @@ Value range(Tools& tools, const Value&, const Bound& given) {
 
 Value raise_exception(Tools& tools, const Value&, const Bound& given) {
   const std::string text = to_utf8(as_text(given[0].value_or(None()), tools.budget));
-  throw Error(Code::kData, str("the template refuses this conversation: ", printable(text, 400)));
+  throw Error(Code::kData, "the template refuses this conversation: ", printable(text, 400));
 }
 
 Value strftime_now(Tools& tools, const Value&, const Bound& given) {

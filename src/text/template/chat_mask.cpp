@@ -75,13 +75,11 @@ MaskedChat mask_chat(const ChatTemplate& chat_template, const ChatInput& input,
       masked.trained.push_back({before.size(), after.size()});
       ++masked.trained_turns;
     } else if (changed == ChangedTurns::kRefuse || turn == turns.back()) {
-      throw Error(
-          Code::kData,
-          str("messages[", turn,
-              "]: the text with this turn does not continue the text before it, so what is to be trained "
-              "is not known: ",
-              turn == turns.back() ? "" : "train the last turn alone with --changed-turns last, or ",
-              "use a template with generation tags"));
+      throw Error(Code::kData, "messages[", turn,
+                  "]: the text with this turn does not continue the text before it, so what is to be trained "
+                  "is not known: ",
+                  turn == turns.back() ? "" : "train the last turn alone with --changed-turns last, or ",
+                  "use a template with generation tags");
     }
   }
   if (changed == ChangedTurns::kLastTurn && masked.trained_turns < masked.turns) {

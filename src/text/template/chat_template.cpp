@@ -57,14 +57,14 @@ RenderedChat rendered(const jinja::Text& text) {
 ChatTemplate::ChatTemplate(std::string_view text, std::string origin, const ChatTemplateLimits& limits)
     : origin_(std::move(origin)), limits_(limits) {
   if (text.size() > limits.template_bytes)
-    throw Error(Code::kData, str(origin_, ": ", text.size(), " bytes, expected a chat template of at most ",
-                                 limits.template_bytes));
+    throw Error(Code::kData, origin_, ": ", text.size(), " bytes, expected a chat template of at most ",
+                limits.template_bytes);
   if (data::find_invalid_utf8(text) != std::string_view::npos)
-    throw Error(Code::kData, str(origin_, ": not UTF-8, expected a chat template"));
+    throw Error(Code::kData, origin_, ": not UTF-8, expected a chat template");
   try {
     tree_ = std::make_unique<const Tree>(Tree{jinja::parse_template(jinja::to_text(text))});
   } catch (const jinja::Fault& fault) {
-    throw Error(Code::kData, str(origin_, ":", fault.line, ": ", fault.text, "; change the chat template"));
+    throw Error(Code::kData, origin_, ":", fault.line, ": ", fault.text, "; change the chat template");
   }
 }
 

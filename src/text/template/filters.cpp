@@ -18,7 +18,7 @@ Value tojson(Tools& tools, const Value& self, const Bound& given) {
   if (given[1] && !given[1]->is<None>()) {
     const std::int64_t asked = integer_of(*given[1]);
     if (asked < 0 || asked > 100)
-      throw Error(Code::kData, str("the indent of 'tojson' is ", asked, ", expected 0 to 100"));
+      throw Error(Code::kData, "the indent of 'tojson' is ", asked, ", expected 0 to 100");
     indent = static_cast<int>(asked);
   }
   if (given[2] && !given[2]->is<None>())
@@ -113,7 +113,7 @@ Value list(Tools& tools, const Value& self, const Bound&) {
 
 Value items(Tools& tools, const Value& self, const Bound&) {
   if (self.dict() == nullptr && !self.is<Undefined>())
-    throw Error(Code::kData, str(kind_of(self), " has no entries"));
+    throw Error(Code::kData, kind_of(self), " has no entries");
   Items made;
   if (self.dict() != nullptr) {
     for (const auto& [key, value] : self.dict()->entries)
@@ -124,7 +124,7 @@ Value items(Tools& tools, const Value& self, const Bound&) {
 }
 
 Value dictsort(Tools& tools, const Value& self, const Bound& given) {
-  if (self.dict() == nullptr) throw Error(Code::kData, str(kind_of(self), " has no entries"));
+  if (self.dict() == nullptr) throw Error(Code::kData, kind_of(self), " has no entries");
   const bool by_value = given[1] && given[1]->text() != nullptr && to_utf8(*given[1]->text()) == "value";
   std::vector<std::pair<Value, Value>> sorted;
   for (const auto& [key, value] : self.dict()->entries) {
@@ -154,7 +154,7 @@ Value to_integer(Tools& tools, const Value& self, const Bound& given) {
   } else if (self.is<double>()) {
     number = float_of(self);
   } else {
-    if (self.is<Undefined>()) throw Error(Code::kData, str("'int' of ", kind_of(self)));
+    if (self.is<Undefined>()) throw Error(Code::kData, "'int' of ", kind_of(self));
     return fallback;
   }
   tools.budget.use(1);
@@ -209,7 +209,7 @@ Value map(Tools& tools, const Value& self, const Arguments& given) {
   const std::string name = given.places.empty() ? "" : to_utf8(as_text(given.places[0], tools.budget));
   const Builtin* filter = find_filter(name);
   if (attribute == nullptr && filter == nullptr)
-    throw Error(Code::kData, str("no filter '", printable(name), "' is known for 'map'"));
+    throw Error(Code::kData, "no filter '", printable(name), "' is known for 'map'");
   for (const Value& item : all->items) {
     if (attribute != nullptr) {
       made.push_back(path_of(tools, item, *attribute, fallback));
@@ -234,7 +234,7 @@ Value chosen(Tools& tools, const Value& self, const Arguments& given, bool by_at
   if (!rest.empty()) {
     const std::string name = to_utf8(as_text(rest.front(), tools.budget));
     test = find_test(name);
-    if (test == nullptr) throw Error(Code::kData, str("no test '", printable(name), "' is known"));
+    if (test == nullptr) throw Error(Code::kData, "no test '", printable(name), "' is known");
     rest.erase(rest.begin());
   }
   Items made;

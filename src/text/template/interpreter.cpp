@@ -123,7 +123,7 @@ Arguments Interpreter::arguments_of(const Node& node) {
 
 Value Interpreter::call(const Value& callee, const Arguments& arguments) {
   const auto* callable = callee.as<Callable>();
-  if (callable == nullptr) throw Error(Code::kData, str(kind_of(callee), " cannot be called"));
+  if (callable == nullptr) throw Error(Code::kData, kind_of(callee), " cannot be called");
   if (callable->macro != nullptr) return call_macro(*callable, arguments);
   return call_builtin(tools_, *callable->builtin, callable->self ? *callable->self : Value(), arguments);
 }
@@ -131,7 +131,7 @@ Value Interpreter::call(const Value& callee, const Arguments& arguments) {
 Value Interpreter::call_macro(const Callable& macro, const Arguments& arguments) {
   const Node& node = *macro.macro;
   const auto fail = [&](const std::string& text) {
-    throw Error(Code::kData, str("macro '", node.name, "' ", text));
+    throw Error(Code::kData, "macro '", node.name, "' ", text);
   };
   if (arguments.places.size() > node.names.size())
     fail(str("takes ", node.names.size(), " arguments, found ", arguments.places.size()));

@@ -48,7 +48,7 @@ class JsonWriter {
       const std::string text = float_text(*number);
       return text == "nan" ? "NaN" : text == "inf" ? "Infinity" : text == "-inf" ? "-Infinity" : text;
     }
-    throw Error(Code::kData, str(kind_of(value), " cannot be written as JSON"));
+    throw Error(Code::kData, kind_of(value), " cannot be written as JSON");
   }
 
   void quoted(const Text& text) {

@@ -10,7 +10,7 @@ namespace {
 
 const Text& text_argument(const std::optional<Value>& given, std::string_view method) {
   const Text* text = given ? given->text() : nullptr;
-  if (text == nullptr) throw Error(Code::kData, str("'", method, "' takes a text"));
+  if (text == nullptr) throw Error(Code::kData, "'", method, "' takes a text");
   return *text;
 }
 
@@ -120,7 +120,7 @@ constexpr std::array kDictMethods{
 };
 
 Value unsupported(Tools&, const Value& self, const Arguments&) {
-  throw Error(Code::kData, str("this method of ", kind_of(self), " is not supported"));
+  throw Error(Code::kData, "this method of ", kind_of(self), " is not supported");
 }
 
 // What else Python has: these names are methods even where a dictionary has such a key.

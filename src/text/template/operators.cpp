@@ -10,7 +10,7 @@ namespace echelon::data::jinja {
 namespace {
 
 [[noreturn]] void refuse(std::string_view sign, const Value& a, const Value& b) {
-  throw Error(Code::kData, str("'", sign, "' cannot be used on ", kind_of(a), " and ", kind_of(b)));
+  throw Error(Code::kData, "'", sign, "' cannot be used on ", kind_of(a), " and ", kind_of(b));
 }
 
 bool contains(Tools& tools, const Value& part, const Value& whole) {
@@ -38,7 +38,7 @@ Value calculate_integers(std::string_view sign, std::int64_t a, std::int64_t b) 
       result = sign == "%" ? a % b + (down ? b : 0) : a / b - (down ? 1 : 0);
     }
   }
-  if (over) throw Error(Code::kData, str("the result of '", sign, "' is too large"));
+  if (over) throw Error(Code::kData, "the result of '", sign, "' is too large");
   return result;
 }
 

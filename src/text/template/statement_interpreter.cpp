@@ -36,7 +36,7 @@ void Interpreter::close_scope() {
 void Interpreter::print(const Text& text) {
   tools_.budget.use(text.size());
   if (text.size() > most_output_ - std::min(most_output_, out_->size()))
-    throw Error(Code::kData, str("it gives more than ", most_output_, " characters"));
+    throw Error(Code::kData, "it gives more than ", most_output_, " characters");
   const std::size_t begin = out_->size();
   append(*out_, text);
   for (std::size_t i = begin; generating_ && i < out_->size(); ++i) (*out_)[i].generated = 1;
@@ -150,7 +150,7 @@ void Interpreter::assign(const std::vector<std::string>& names, const Value& val
   if (names.size() == 1) return set(names[0], value);
   const ListPtr parts = items_of(value, tools_.budget);
   if (parts->items.size() != names.size())
-    throw Error(Code::kData, str(parts->items.size(), " values for ", names.size(), " names"));
+    throw Error(Code::kData, parts->items.size(), " values for ", names.size(), " names");
   for (std::size_t i = 0; i < names.size(); ++i) set(names[i], parts->items[i]);
 }
 
@@ -158,8 +158,8 @@ void Interpreter::assign_attribute(const Node& node, const Value& value) {
   const Value target = find(node.names[0]);
   const auto* space = target.as<NamespacePtr>();
   if (space == nullptr)
-    throw Error(Code::kData,
-                str("'", node.names[0], "' is ", kind_of(target), ", only a namespace can be changed"));
+    throw Error(Code::kData, "'", node.names[0], "' is ", kind_of(target),
+                ", only a namespace can be changed");
   (void)list_value({value});  // refuses what may not be held
   const Value key = text_value(node.name);
   for (auto& [name, old] : (*space)->entries) {

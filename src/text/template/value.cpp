@@ -22,7 +22,7 @@ int depth_of(const Value& value) {
 }
 
 int checked_depth(int depth) {
-  if (depth > kDeepest) throw Error(Code::kData, str("values are nested deeper than ", kDeepest, " levels"));
+  if (depth > kDeepest) throw Error(Code::kData, "values are nested deeper than ", kDeepest, " levels");
   return depth;
 }
 
@@ -74,7 +74,7 @@ Value from_json(const nlohmann::ordered_json& json, std::int32_t origin) {
   if (json.is_string()) return text_value(to_text(json.get_ref<const std::string&>(), origin));
   if (json.is_number_unsigned() &&
       json.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-    throw Error(Code::kData, str("the number ", json.dump(), " is too large"));
+    throw Error(Code::kData, "the number ", json.dump(), " is too large");
   if (json.is_number_integer()) return json.get<std::int64_t>();
   if (json.is_number()) return json.get<double>();
   if (json.is_array()) {
@@ -121,7 +121,7 @@ bool is_integer(const Value& value) {
 std::int64_t integer_of(const Value& value) {
   if (const bool* flag = value.as<bool>()) return *flag ? 1 : 0;
   if (const auto* number = value.as<std::int64_t>()) return *number;
-  throw Error(Code::kData, str("expected an integer, found ", kind_of(value)));
+  throw Error(Code::kData, "expected an integer, found ", kind_of(value));
 }
 
 double float_of(const Value& value) {
@@ -157,7 +157,7 @@ bool is_less(const Value& a, const Value& b, Budget& budget) {
   const List* x = a.list();
   const List* y = b.list();
   if (x == nullptr || y == nullptr || x->kind != y->kind || x->kind > ListKind::kTuple)
-    throw Error(Code::kData, str(kind_of(a), " and ", kind_of(b), " have no order"));
+    throw Error(Code::kData, kind_of(a), " and ", kind_of(b), " have no order");
   for (std::size_t i = 0; i < std::min(x->items.size(), y->items.size()); ++i) {
     if (!are_equal(x->items[i], y->items[i], budget)) return is_less(x->items[i], y->items[i], budget);
   }
@@ -166,7 +166,7 @@ bool is_less(const Value& a, const Value& b, Budget& budget) {
 
 const Value* find_entry(const Entries& entries, const Value& key, Budget& budget) {
   if (key.dict() != nullptr || (key.list() != nullptr && key.list()->kind == ListKind::kList))
-    throw Error(Code::kData, str(kind_of(key), " cannot be a key"));
+    throw Error(Code::kData, kind_of(key), " cannot be a key");
   const auto found =
       std::ranges::find_if(entries, [&](const auto& entry) { return are_equal(entry.first, key, budget); });
   return found == entries.end() ? nullptr : &found->second;
@@ -189,7 +189,7 @@ ListPtr items_of(const Value& value, Budget& budget) {
     budget.use(dict->entries.size());
     for (const auto& entry : dict->entries) items.push_back(entry.first);
   } else if (!value.is<Undefined>()) {
-    throw Error(Code::kData, str(kind_of(value), " has no items to go through"));
+    throw Error(Code::kData, kind_of(value), " has no items to go through");
   }
   return std::make_shared<List>(List{ListKind::kList, std::move(items), 1});
 }
@@ -200,7 +200,7 @@ std::size_t length_of(const Value& value) {
   const List* list = value.list();
   if (list != nullptr && list->kind != ListKind::kStream) return list->items.size();
   if (value.is<Undefined>()) return 0;
-  throw Error(Code::kData, str(kind_of(value), " has no length"));
+  throw Error(Code::kData, kind_of(value), " has no length");
 }
 
 }  // namespace echelon::data::jinja

@@ -57,7 +57,7 @@ bool is_callable(const Value& value) {
 
 template <const char* kSign>
 Value compared(Tools& tools, const Value& self, const Bound& given) {
-  if (!given[0]) throw Error(Code::kData, str("the test '", kSign, "' takes a value"));
+  if (!given[0]) throw Error(Code::kData, "the test '", kSign, "' takes a value");
   return compare(tools, kSign, self, *given[0]);
 }
 

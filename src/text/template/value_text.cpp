@@ -101,7 +101,7 @@ Text as_text(const Value& value, Budget& budget) {
   if (const double* number = value.as<double>()) return to_text(float_text(*number));
   const List* list = value.list();
   if (value.dict() == nullptr && (list == nullptr || list->kind > ListKind::kTuple))
-    throw Error(Code::kData, str(kind_of(value), " cannot be written as text"));
+    throw Error(Code::kData, kind_of(value), " cannot be written as text");
   Text out;
   append_repr(out, value, budget);
   return out;

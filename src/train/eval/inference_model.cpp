@@ -46,7 +46,7 @@ std::unique_ptr<ShardedModel> load_inference_model(const checkpoint::Reader& rea
       left_out = checkpoint::base_note_of(reader);
       if (!base.empty() && !left_out) throw Error(Code::kUsage, "it holds all of its model; remove --base");
       if (const WeightMatch match = match_weights(reader, left_out, *sharded); !match.whole())
-        throw Error(Code::kCheckpoint, str("its weights do not match its recipe's model: ", describe(match)));
+        throw Error(Code::kCheckpoint, "its weights do not match its recipe's model: ", describe(match));
       load_weights(reader, *sharded);
     });
   });

@@ -28,9 +28,9 @@ void require_room(const std::vector<Loader*>& loaders) {
   std::uint64_t bytes = 0;
   for (Loader* loader : loaders) bytes += sizeof(Head) + loader->reference()->size() * sizeof(double);
   if (bytes <= checkpoint::kMaxAttachmentBytes) return;
-  throw Error(Code::kData, str("the reference log-probabilities of all answers take ", bytes,
-                               " bytes, but a file of a ", "checkpoint holds at most ",
-                               checkpoint::kMaxAttachmentBytes, ": train on fewer pairs at a time"));
+  throw Error(Code::kData, "the reference log-probabilities of all answers take ", bytes,
+              " bytes, but a file of a ", "checkpoint holds at most ", checkpoint::kMaxAttachmentBytes,
+              ": train on fewer pairs at a time");
 }
 
 /// Adds the log-probability of each answer of `samples` to its element.
@@ -87,13 +87,11 @@ std::vector<double> values_in(const std::string& file, Loader& loader) {
     std::memcpy(values.data(), file.data() + at, values.size() * sizeof(double));
     return values;
   }
-  throw Error(
-      Code::kCheckpoint,
-      str("the checkpoint has ",
-          file.empty() ? "no reference log-probabilities" : "reference log-probabilities of other pairs",
-          " (", kReferenceFile,
-          "): go on with the data and data.seq_len that the run began with, validation included, "
-          "or begin a new run from its weights (run.name, checkpoint.init_from)"));
+  throw Error(Code::kCheckpoint, "the checkpoint has ",
+              file.empty() ? "no reference log-probabilities" : "reference log-probabilities of other pairs",
+              " (", kReferenceFile,
+              "): go on with the data and data.seq_len that the run began with, validation included, "
+              "or begin a new run from its weights (run.name, checkpoint.init_from)");
 }
 
 }  // namespace

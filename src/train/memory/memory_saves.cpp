@@ -67,11 +67,10 @@ void MemorySaves::require_room(std::uint64_t shard_bytes) {
     if (need <= left && (limit == 0 || need <= limit)) return;
     const std::string room = need > left ? str(human_bytes(left), " are left there")
                                          : str("checkpoint.memory_limit_gib allows ", human_bytes(limit));
-    throw Error(Code::kUsage, str("memory checkpoints do not fit on ", layout.host_of(memory_->node()), ": ",
-                                  kGenerations, " of them, each with ", human_bytes(own),
-                                  " of its own ranks and ", human_bytes(held - own), " of copies, need ",
-                                  human_bytes(need), " in '", options_.memory_dir, "', and ", room,
-                                  "; use more nodes, or set checkpoint.memory_every_steps to 0"));
+    throw Error(Code::kUsage, "memory checkpoints do not fit on ", layout.host_of(memory_->node()), ": ",
+                kGenerations, " of them, each with ", human_bytes(own), " of its own ranks and ",
+                human_bytes(held - own), " of copies, need ", human_bytes(need), " in '", options_.memory_dir,
+                "', and ", room, "; use more nodes, or set checkpoint.memory_every_steps to 0");
   });
 }
 
@@ -223,7 +222,7 @@ void MemorySaves::let_go_of_staging() const {
   // It ends by itself after timeout_s_, unless the system hangs.
   constexpr double kGrace_s = 10;
   if (in_flight_->shard->wait(timeout_s_ + kGrace_s).state == RankSave::State::kRunning)
-    throw Error(Code::kCheckpoint, str("'", memory_->folder().path().string(), "' hangs"));
+    throw Error(Code::kCheckpoint, "'", memory_->folder().path().string(), "' hangs");
 }
 
 }  // namespace echelon

@@ -98,9 +98,9 @@ std::vector<MemoryCandidate> RunMemory::candidates() {
       }
     } catch (const Error& e) {
       if (!e.is_of_system()) throw;
-      throw Error(Code::kPeer, str("memory of ", layout_.host_of(node()), ": ", e.what(),
-                                   "; this says nothing about what it holds, and nothing is removed; start "
-                                   "again, or empty it with echelon-ckpt gc"));
+      throw Error(Code::kPeer, "memory of ", layout_.host_of(node()), ": ", e.what(),
+                  "; this says nothing about what it holds, and nothing is removed; start "
+                  "again, or empty it with echelon-ckpt gc");
     }
   });
   const auto offers = gather_values(*comm_, mine, "memory checkpoints");

@@ -29,8 +29,7 @@ at::ScalarType scalar_type_of(DType dtype) {
     case DType::kF64:
       return at::kDouble;
     default:
-      throw Error(Code::kCheckpoint,
-                  str("weights of type ", name_of(dtype), "; expected a floating-point type"));
+      throw Error(Code::kCheckpoint, "weights of type ", name_of(dtype), "; expected a floating-point type");
   }
 }
 
@@ -125,9 +124,8 @@ const families::StoredWeight& stored_weight(const families::ModelWeights& weight
                                             const Parameter::Part& part) {
   const families::StoredWeight* found = weights.find(part.name);
   if (found != nullptr && found->info.shape == part.shape) return *found;
-  throw Error(Code::kCheckpoint,
-              str("'", weights.folder().string(), "' has no tensor '", part.name, "' ",
-                  checkpoint::shape_text(part.shape), ", which this recipe's model needs"));
+  throw Error(Code::kCheckpoint, "'", weights.folder().string(), "' has no tensor '", part.name, "' ",
+              checkpoint::shape_text(part.shape), ", which this recipe's model needs");
 }
 
 }  // namespace

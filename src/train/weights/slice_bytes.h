@@ -19,8 +19,8 @@ inline const std::string kModelPrefix = "model/";
 [[nodiscard]] inline DType dtype_of(const at::Tensor& tensor) {
   if (tensor.scalar_type() == at::kFloat) return DType::kF32;
   if (tensor.scalar_type() == at::kBFloat16) return DType::kBF16;
-  throw Error(Code::kCheckpoint,
-              str("state of type ", c10::toString(tensor.scalar_type()), "; checkpoints hold fp32 and bf16"));
+  throw Error(Code::kCheckpoint, "state of type ", c10::toString(tensor.scalar_type()),
+              "; checkpoints hold fp32 and bf16");
 }
 
 /// The bytes of a piece of a slice in host memory.

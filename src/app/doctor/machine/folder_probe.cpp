@@ -92,9 +92,8 @@ void try_rename(const Path& folder) {
   const std::string old(reinterpret_cast<const char*>(seen.data()), seen.size());
   const std::string now = fs::read_file(file, 16, Code::kEnvironment);
   if (old != "old" || now != "new") {
-    throw Error(Code::kEnvironment,
-                str("after a rename over a file that is open, its reader sees '", printable(old),
-                    "' and a new one '", printable(now), "', expected 'old' and 'new'"));
+    throw Error(Code::kEnvironment, "after a rename over a file that is open, its reader sees '",
+                printable(old), "' and a new one '", printable(now), "', expected 'old' and 'new'");
   }
 }
 
@@ -178,7 +177,7 @@ std::filesystem::path nearest_folder(const Path& path) {
 ProbeFolder::ProbeFolder(const Path& folder) {
   std::string name = (folder / ".echelon-doctor-XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr)
-    throw Error(Code::kEnvironment, str("a new folder in it: ", fs::reason(errno)));
+    throw Error(Code::kEnvironment, "a new folder in it: ", fs::reason(errno));
   path_ = name;
 }
 

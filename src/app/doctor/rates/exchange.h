@@ -25,9 +25,9 @@ template <class Facts>
       all.push_back(read_foreign_json(facts).value.get<Facts>());
     } catch (const nlohmann::json::exception&) {
       const auto rank = static_cast<int>(all.size());
-      throw Error(Code::kPeer, str("rank ", rank, " (", job.info().hosts[all.size()], ") answers '", name,
-                                   "' in a different format: it runs a different version of echelon; start "
-                                   "the same program on all nodes"));
+      throw Error(Code::kPeer, "rank ", rank, " (", job.info().hosts[all.size()], ") answers '", name,
+                  "' in a different format: it runs a different version of echelon; start "
+                  "the same program on all nodes");
     }
   }
   return all;

@@ -24,8 +24,8 @@ struct Questions {
 
 Questions questions_of(const EvaluateRequest& request, const ModelOptions& model, const ModelSource& source) {
   if (!is_decoder_only(model.kind)) {
-    throw Error(Code::kUsage, str("the model's kind is ", word_of(model.kind),
-                                  "; expected a decoder-only language model, which can answer tasks"));
+    throw Error(Code::kUsage, "the model's kind is ", word_of(model.kind),
+                "; expected a decoder-only language model, which can answer tasks");
   }
   Language language = source.language({});
   Questions questions{.text = {std::move(language.tokenizer), std::move(language.ends)}};

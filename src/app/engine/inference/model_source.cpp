@@ -28,9 +28,9 @@ Language language_of(const std::filesystem::path& folder, const char* what,
                      const std::optional<ChatRequest>& chat, const FolderFile& text) {
   const std::filesystem::path file = tokenizer_of(folder, chat.has_value());
   if (file.empty()) {
-    throw Error(Code::kData, str(what, " '", folder.string(),
-                                 "' holds neither tokenizer.model nor tokenizer.json, so text cannot be "
-                                 "turned into tokens; train from data with a tokenizer (data.tokenizer)"));
+    throw Error(Code::kData, what, " '", folder.string(),
+                "' holds neither tokenizer.model nor tokenizer.json, so text cannot be "
+                "turned into tokens; train from data with a tokenizer (data.tokenizer)");
   }
   const auto content = [&](const std::string& name) {
     // Imports may hold a generation_config.json that says less: config.json is what training kept up to date.
@@ -39,9 +39,9 @@ Language language_of(const std::filesystem::path& folder, const char* what,
   const SpecialIds ids = special_ids_of(content, folder.string());
   const std::string bytes = text(file.filename());
   if (chat && tokenizer_file_name(bytes) != "tokenizer.json") {
-    throw Error(Code::kData, str("--chat: '", file.string(),
-                                 "' is a sentencepiece model, which does not find the special tokens of a "
-                                 "chat in its text: put the model's tokenizer.json beside it"));
+    throw Error(Code::kData, "--chat: '", file.string(),
+                "' is a sentencepiece model, which does not find the special tokens of a "
+                "chat in its text: put the model's tokenizer.json beside it");
   }
   auto tokenizer = Tokenizer::from_bytes(bytes, file.string());
   const std::int32_t end = document_end(ids, *tokenizer);
@@ -122,7 +122,7 @@ std::unique_ptr<ModelSource> open_source(const std::filesystem::path& named, con
   agree(comm, "open checkpoint", [&, folder = folder_of(named, comm)] {
     if (families::is_model_folder(folder)) {
       if (!base.empty())
-        throw Error(Code::kUsage, str("'", folder.string(), "' holds all of its model; remove --base"));
+        throw Error(Code::kUsage, "'", folder.string(), "' holds all of its model; remove --base");
       source = std::make_unique<FolderSource>(folder);
     } else {
       source = std::make_unique<CheckpointSource>(folder, base, comm.rank() == 0);

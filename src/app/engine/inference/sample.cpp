@@ -43,9 +43,9 @@ class Conversation {
     if (encodes_) throw Error(Code::kUsage, "--chat: an encoder-decoder has no turns");
     longest_ = longest_sequence(model) - search.max_new_tokens;
     if (longest_ > 0) return;
-    throw Error(Code::kUsage, str("--tokens is ", search.max_new_tokens, "; the model takes at most ",
-                                  longest_sequence(model), " tokens including the prompt: expected at most ",
-                                  longest_sequence(model) - 1));
+    throw Error(Code::kUsage, "--tokens is ", search.max_new_tokens, "; the model takes at most ",
+                longest_sequence(model), " tokens including the prompt: expected at most ",
+                longest_sequence(model) - 1);
   }
 
   /// The prompt's ids in the form that `echelon prepare` gives to the start of a document, or to a source
@@ -100,17 +100,17 @@ class Conversation {
     require_known(ids);
     const auto size = static_cast<std::int64_t>(ids.size());
     if (size <= longest_) return ids;
-    throw Error(Code::kUsage,
-                str("the conversation has ", size, " tokens; with --tokens ", search_.max_new_tokens,
-                    " the model takes at most ", longest_, ": ask for fewer, or begin anew"));
+    throw Error(Code::kUsage, "the conversation has ", size, " tokens; with --tokens ",
+                search_.max_new_tokens, " the model takes at most ", longest_,
+                ": ask for fewer, or begin anew");
   }
 
   void require_known(const std::vector<std::int64_t>& ids) const {
     for (const std::int64_t id : ids) {
       if (id < vocab_size_) continue;
-      throw Error(Code::kData, str("a prompt has token id ", id, "; the tokenizer has ",
-                                   tokenizer_.vocab_size(), " ids and the model ", vocab_size_,
-                                   ": the checkpoint's tokenizer is not the one it was trained with"));
+      throw Error(Code::kData, "a prompt has token id ", id, "; the tokenizer has ", tokenizer_.vocab_size(),
+                  " ids and the model ", vocab_size_,
+                  ": the checkpoint's tokenizer is not the one it was trained with");
     }
   }
 
