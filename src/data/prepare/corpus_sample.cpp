@@ -16,6 +16,7 @@ namespace echelon::data {
 namespace {
 
 constexpr std::size_t kLongestLine = 4096;
+constexpr std::uint64_t kBetweenParts = std::uint64_t{1} << 40;  // more than a record has lines
 
 /// Characters with a meaning of their own inside the trainer: U+2581, U+2585, NUL. Tokens for them come from
 /// bytes.
@@ -24,14 +25,13 @@ bool is_reserved(std::string_view line) {
          line.find("\xE2\x96\x85") != std::string_view::npos || line.find('\0') != std::string_view::npos;
 }
 
-/// Appends `line` in parts of at most kLongestLine bytes, cut between characters.
-void append_parts(std::string_view line, std::vector<std::string>& lines) {
-  while (!line.empty()) {
-    std::size_t length = std::min(line.size(), kLongestLine);
-    while (length < line.size() && (static_cast<unsigned char>(line[length]) & 0xC0U) == 0x80) --length;
-    lines.emplace_back(line.substr(0, length));
-    line.remove_prefix(length);
-  }
+/// Takes a part of at most kLongestLine bytes off `line`, cut between characters.
+std::string_view take_part(std::string_view& line) {
+  std::size_t length = std::min(line.size(), kLongestLine);
+  while (length < line.size() && (static_cast<unsigned char>(line[length]) & 0xC0U) == 0x80) --length;
+  const std::string_view part = line.substr(0, length);
+  line.remove_prefix(length);
+  return part;
 }
 
 class LineSampler {
@@ -43,9 +43,13 @@ class LineSampler {
   void pick(std::uint64_t record, std::string_view text, std::vector<std::string>& lines) const {
     for (std::uint64_t number = 0; !text.empty(); ++number) {
       const std::size_t end = std::min(text.find('\n'), text.size());
-      const std::string_view line = text.substr(0, end);
+      std::string_view line = text.substr(0, end);
       text.remove_prefix(std::min(end + 1, text.size()));
-      if (philox4x32(key_, record, number)[0] < limit_ && !is_reserved(line)) append_parts(line, lines);
+      // Each part has a draw of its own: a whole text may be one line.
+      for (std::uint64_t draw = number; !line.empty(); draw += kBetweenParts) {
+        const std::string_view part = take_part(line);
+        if (philox4x32(key_, record, draw)[0] < limit_ && !is_reserved(part)) lines.emplace_back(part);
+      }
     }
   }
 

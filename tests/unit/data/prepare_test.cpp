@@ -11,7 +11,9 @@
 
 #include "base/files/fs.h"
 #include "base/str.h"
+#include "data/prepare/corpus.h"
 #include "data/prepare/mixture.h"
+#include "data/prepare/sources.h"
 #include "data/tokens/token_file.h"
 #include "support/faulty_disk.h"
 #include "support/matches.h"
@@ -484,6 +486,19 @@ TEST(MixtureRecipe, NamesTheKindOfWhatIsNoText) {
   part.options.format = TextFormat::kJsonl;
   part.options.input = part.options.target = "text";
   EXPECT_NE(recipe().find("  kind: pairs\n"), std::string::npos) << recipe();
+}
+
+TEST(SampleLines, OfATextWithoutLineFeedsAreItsParts) {
+  const TempDir dir;
+  std::string text;
+  for (int word = 0; text.size() < 1'000'000; ++word) text += str("word", word, ' ');
+  write_bytes(dir / "a.txt", text);
+  PrepareOptions options{.sources = {(dir / "a.txt").string()}, .format = TextFormat::kText, .threads = 1};
+  options.train_bytes = 100'000;
+  const auto lines = sample_lines(list_sources(options).files, options, kSilent);
+  std::size_t bytes = 0;
+  for (const std::string& line : lines) bytes += line.size();
+  EXPECT_NEAR(static_cast<double>(bytes), 1e5, 4e4);
 }
 
 }  // namespace
