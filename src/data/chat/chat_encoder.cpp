@@ -132,7 +132,8 @@ ChatEncoder::Placed ChatEncoder::place_checked(const RenderedChat& chat, const C
               "what becomes of it");
 }
 
-EncodedChat ChatEncoder::encode(const Conversation& conversation, TextEncoder& encoder) const {
+EncodedChat ChatEncoder::encode(const Conversation& conversation, TextEncoder& encoder,
+                                std::size_t first) const {
   if (source_.has_tool_template && !conversation.tools.is_null()) {
     throw Error(Code::kData,
                 "it has tools, for which the tokenizer's folder has another template, 'tool_use': write that "
@@ -140,7 +141,7 @@ EncodedChat ChatEncoder::encode(const Conversation& conversation, TextEncoder& e
   }
   const MaskedChat masked =
       mask_chat(template_, {conversation.messages, conversation.tools, source_.variables, false, source_.now},
-                std::string(kAssistant), changed_);
+                std::string(kAssistant), changed_, first);
   EncodedChat made;
   Placed placed = place_checked(masked.chat, conversation, encoder, made.typed_tokens);
   made.trained.resize(placed.ids.size());

@@ -31,8 +31,9 @@ class ChatEncoder {
 
   /// `encoder` belongs to the tokenizer. Returns the ids of the whole text. A token is trained when any of
   /// its text is. Throws Error(kData) for a conversation that the template refuses, a text that does not map
-  /// to tokens, and a special token in a message under TypedTokens::kRefuse.
-  [[nodiscard]] EncodedChat encode(const Conversation& conversation, TextEncoder& encoder) const;
+  /// to tokens, and a special token in a message under TypedTokens::kRefuse. `first`: as of mask_chat().
+  [[nodiscard]] EncodedChat encode(const Conversation& conversation, TextEncoder& encoder,
+                                   std::size_t first = 0) const;
 
   /// The ids of a conversation up to where the assistant answers. Throws as encode() does.
   [[nodiscard]] std::vector<std::int32_t> encode_prompt(const Conversation& conversation,

@@ -67,7 +67,7 @@ EncodedChat encode_answer(const Preference& preference, const std::string& name,
                           const ChatEncoder& chats, TextEncoder& encoder) {
   Conversation whole = preference.prompt;
   for (const auto& message : answer) whole.messages.push_back(message);
-  EncodedChat chat = chats.encode(whole, encoder);
+  EncodedChat chat = chats.encode(whole, encoder, preference.prompt.messages.size());
   const auto most = static_cast<std::ptrdiff_t>(std::min(prompt.size(), chat.ids.size()));
   const auto border = std::mismatch(prompt.begin(), prompt.begin() + most, chat.ids.begin()).first;
   std::fill_n(chat.trained.begin(), border - prompt.begin(), false);

@@ -383,6 +383,22 @@ TEST_F(PrepareChat, LeavesOutMembersThatOnlyOtherRowsOfAColumnHave) {
   EXPECT_EQ(stored(), (std::vector<std::string>{"nameHi[the<|im_end|>]", "Hi[the<|im_end|>]"}));
 }
 
+TEST_F(PrepareChat, TurnsOfAPromptMayChangeBecauseTheyAreNotTrained) {
+  use("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% if loop.last and m.role == 'assistant' %}!{% "
+      "endif %}<|im_end|>{% "
+      "endfor %}"
+      "{% if add_generation_prompt %}<|assistant|>{% endif %}");
+  options_.format = TextFormat::kPreference;
+  Json line;
+  line["prompt"] = chat({{"user", "a"}, {"assistant", "b"}, {"user", "c"}})["messages"];
+  line["chosen"] = chat({{"assistant", "the"}})["messages"];
+  line["rejected"] = chat({{"assistant", "he"}})["messages"];
+  source({line});
+  (void)run();
+  EXPECT_EQ(stored().size(), 2U);
+  EXPECT_TRUE(stored()[0].ends_with("<|assistant|>[the!<|im_end|>]")) << stored()[0];
+}
+
 TEST(Preference, APromptBesideWholeConversationsOnlyRepeatsTheirBegin) {
   const auto answers = [](const char* answer) {
     return Json::array({{{"role", "user"}, {"content", "Hi"}}, {{"role", "assistant"}, {"content", answer}}});
