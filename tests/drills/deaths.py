@@ -97,7 +97,8 @@ def slurmd_killed(work):
     return back_and_done(trial, work)
 
 
-LOST_N1 = r"node n1 (is lost|\(ranks 2, 3\) has sent no heartbeat)"
+# Slurm 24.11 may end the other ranks before they can tell; then the supervisor's line is the first.
+LOST_N1 = r"node n1 (is lost|\(ranks 2, 3\) has sent no heartbeat)| without n1 "
 
 
 def node_failed_spare(work):

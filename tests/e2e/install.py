@@ -49,8 +49,11 @@ class Tests(product.Case):
         that were .venv's."""
         self.mount(self.folder, "-o", "size=2g")
         self.folder.chmod(0o755)
-        self.command(sys.executable, product.TOP / "tools" / "package" / "package.py", "--build", BUILD, "--output", "made",
-                     "--forms", *forms)
+        package = subprocess.run([sys.executable, product.TOP / "tools/package/package.py", "--build", BUILD, "--output", "made",
+                                  "--forms", *forms], cwd=self.folder, env=product.environment(), capture_output=True, text=True)
+        if package.returncode == 3 and "newer than GLIBC" in package.stderr:
+            self.skipTest(package.stderr.strip())
+        self.assertEqual(0, package.returncode, package.stdout + package.stderr)
         built_with = next(product.TOP.glob(".venv/lib/python3*/site-packages"))
         site = self.folder / "site"
         site.mkdir()

@@ -55,6 +55,8 @@ class Tests(product.Case):
     def test_sigterm_to_the_launcher_is_85_with_a_checkpoint(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2, signal.SIGHUP, signal.SIGQUIT):
             run = number.name
+            if signal.getsignal(number) == signal.SIG_IGN:  # under nohup, or in the background of a script
+                signal.signal(number, signal.SIG_DFL)
             process, pids = self.start_endless(run=run)
             began = len(product.whole_lines(self.folder / run / "metrics.jsonl"))
             process.send_signal(number)
