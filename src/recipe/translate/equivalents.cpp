@@ -55,7 +55,7 @@ constexpr Equivalent kHuggingFace[]{
     {"save_total_limit", Take::kCopy, "checkpoint.keep_last", ""},
     {"eval_steps", Take::kCount, "train.validate_every_steps", ""},
     {"saves_per_epoch", Take::kNone, "", "set checkpoint.every_steps, or checkpoint.auto_interval: true"},
-    {"evals_per_epoch", Take::kNone, "", "set train.validate_every_steps, or validate_every_epochs"},
+    {"evals_per_epoch", Take::kInput, "evals_per_epoch", ""},
     {"resume_from_checkpoint", Take::kNone, "",
      "a run goes on by itself from the newest checkpoint of its folder"},
     {"deepspeed", Take::kNone, "", "shard.strategy says what its stage says"},

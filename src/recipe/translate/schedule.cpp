@@ -64,15 +64,18 @@ void make_rates(Collected& recipe) {
   recipe.make_default("schedule.min_lr", str(0.01 * lr));
 }
 
-/// A warm-up before a constant rate, which is a kind of its own.
-void make_constant(Trainer trainer, const Setting& from, std::int64_t& warmup, Collected& recipe) {
-  if (trainer == Trainer::kAutoModel) {
-    recipe.make("schedule.kind", "linear_warmup", from);
-    return;
-  }
-  warmup = 0;  // transformers leaves it out
-  if (const Setting* given = recipe.input(kWarmup))
-    recipe.remark(*given, "their constant rate has no warm-up; schedule.kind: linear_warmup has one");
+/// Is the rate constant, without the warm-up that may be set beside it?
+bool ignores_warmup(Trainer trainer, const Setting* kind) {
+  const bool by_transformers = trainer == Trainer::kTrainingArguments || trainer == Trainer::kAxolotl;
+  return by_transformers && kind != nullptr && kind->text == "constant";
+}
+
+void make_kind(const Setting* kind, Collected& recipe) {
+  if (kind == nullptr) return;
+  if (const auto word = equal_of(kSchedules, kind->text))
+    recipe.make("schedule.kind", *word, *kind);
+  else
+    recipe.remark(*kind, "schedule.kind has no equal of it");
 }
 
 }  // namespace
@@ -86,8 +89,13 @@ void make_schedule(Trainer trainer, std::optional<std::int64_t> steps, bool stat
     recipe.lines["schedule.kind"].value = "warmup_cosine";
     make_rates(recipe);
   }
-  std::int64_t warmup = warmup_of(trainer, steps, stated, recipe);
   recipe.lines.erase(kWarmup);
+  if (ignores_warmup(trainer, kind)) {
+    if (const Setting* given = recipe.input(kWarmup))
+      recipe.remark(*given, "their constant rate has no warm-up; schedule.kind: linear_warmup has one");
+    return make_kind(kind, recipe);
+  }
+  const std::int64_t warmup = warmup_of(trainer, steps, stated, recipe);
   const Setting from{.path = kind != nullptr ? kind->path : std::string(kTheirDefault)};
   if (linear) {
     recipe.make("schedule.kind", "sequence", from);
@@ -95,13 +103,10 @@ void make_schedule(Trainer trainer, std::optional<std::int64_t> steps, bool stat
                 warmup > 0 ? str("[linear_warmup ", warmup, ", linear_decay]") : "[linear_decay]", from);
     return;
   }
-  const auto word = kind == nullptr ? std::nullopt : equal_of(kSchedules, kind->text);
-  if (word)
-    recipe.make("schedule.kind", *word, *kind);
-  else if (kind != nullptr)
-    recipe.remark(*kind, "schedule.kind has no equal of it");
-  if (warmup > 0 && recipe.made("schedule.kind") == "constant") make_constant(trainer, from, warmup, recipe);
-  if (warmup > 0) recipe.lines[kWarmup] = {kWarmup, std::to_string(warmup), "of linear warm-up"};
+  make_kind(kind, recipe);
+  if (warmup == 0) return;
+  if (recipe.made("schedule.kind") == "constant") recipe.make("schedule.kind", "linear_warmup", from);
+  recipe.lines[kWarmup] = {kWarmup, std::to_string(warmup), "of linear warm-up"};
 }
 
 }  // namespace echelon::recipe

@@ -35,7 +35,8 @@ class Translator : Collected {
   }
 
   void take(const Setting& setting) {
-    sections_.insert(setting.path.substr(0, setting.path.find('.')));
+    packed_ = packed_ || (setting.path.ends_with(".packed_sequence_size") && setting.text != "0");
+    if (!setting.text.empty()) sections_.insert(setting.path.substr(0, setting.path.find('.')));
     const auto rules = equivalents_of(trainer_);
     const auto rule =
         std::ranges::find_if(rules, [&](const Equivalent& one) { return fits(one, setting.path); });
@@ -141,8 +142,8 @@ class Translator : Collected {
     lines["data.path"] = {"data.path", "data/train.tok", "see the command above"};
     if (validation != nullptr)
       lines["data.validation.path"] = {"data.validation.path", "data/valid.tok", validation->path};
-    const Setting* packing = input("data.packing");
-    if (chats && packing == nullptr && !sections_.contains("packed_sequence"))
+    const bool packs = trainer_ == Trainer::kAutoModel ? packed_ : input("data.packing") != nullptr;
+    if (chats && !packs)
       remarks.push_back(
           "there a sample is one conversation, here as many as fit into data.seq_len: divide "
           "train.global_batch_size by that many");
@@ -219,7 +220,7 @@ class Translator : Collected {
     const bool exempts = trainer_ == Trainer::kTrainingArguments || trainer_ == Trainer::kAxolotl;
     if (!exempts || !decays() || !made("lora.rank").empty()) return;
     lines["optim.no_decay"] = {"optim.no_decay", "[\"*norm*\"]",
-                               "as there; add \"*.bias\" for a model with biases"};
+                               "as there; \"*ln_*\" for a GPT-2; add \"*.bias\" for a model with biases"};
   }
 
   void make_betas() {
@@ -242,8 +243,12 @@ class Translator : Collected {
       if (saves->text != "no")
         remark(*saves, "set checkpoint.every_steps, or checkpoint.auto_interval: true");
     }
+    const Setting* times = input("evals_per_epoch");
+    if (times != nullptr && times->text != "1" && times->text != "0")
+      remark(*times, "set train.validate_every_steps, or validate_every_epochs");
+    if (strategy == nullptr) strategy = times;
     const bool by_epoch = strategy != nullptr
-                              ? strategy->text == "epoch"
+                              ? strategy->text == "epoch" || (strategy == times && times->text == "1")
                               : trainer_ == Trainer::kAxolotl && made("train.validate_every_steps").empty();
     if (has_data && by_epoch) {
       lines.erase("train.validate_every_steps");
@@ -257,7 +262,7 @@ class Translator : Collected {
       remarks.push_back(
           str(line->second.comment, ": ", line->second.value,
               "; validation needs data: set data.validation.path and train.validate_every_steps"));
-    else if (strategy != nullptr && strategy->text != "no")
+    else if (strategy != nullptr && strategy != times && strategy->text != "no")
       remark(*strategy, "validation needs data: set data.validation.path and an interval");
     for (const char* key : {"train.validate_every_steps", "data.validation.batches"}) lines.erase(key);
   }
@@ -314,6 +319,7 @@ class Translator : Collected {
   Trainer trainer_;
   int ranks_;
   std::set<std::string> sections_;  ///< first parts of paths
+  bool packed_ = false;             ///< by AutoModel
   std::string folder_;              ///< of the model
   std::optional<std::int64_t> steps_;
 };

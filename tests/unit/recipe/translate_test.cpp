@@ -152,6 +152,8 @@ TEST(Translate, WarmsUpAsThere) {
   EXPECT_EQ(warmup("a.yml", axolotl + "max_steps: 9000\n"), "100");
   EXPECT_EQ(warmup("a.yml", axolotl + "warmup_steps: 0\n"), "");
   EXPECT_EQ(warmup("a.yml", axolotl), " remarked");
+  EXPECT_EQ(warmup("a.yml", axolotl + "lr_scheduler: constant\n"), "") << "it has none there";
+  EXPECT_EQ(warmup("a.yml", axolotl + "lr_scheduler: polynomial\nwarmup_steps: 7\n"), "7");
   const std::string titan = "[job]\ndump_folder = \"o\"\n[training]\nsteps = 500\n";
   EXPECT_EQ(warmup("t.toml", titan), "[linear_warmup 200, linear_decay]");
   EXPECT_EQ(warmup("t.toml", titan + "[lr_scheduler]\nwarmup_steps = 0\n"), "[linear_decay]");
@@ -185,6 +187,10 @@ TEST(Translate, SaysWhatBecomesOfIntervals) {
   EXPECT_EQ(value(of("a.yml", axolotl), "train.validate_every_epochs"), "1") << "its default";
   EXPECT_EQ(value(of("a.yml", axolotl + "eval_steps: 20\n"), "train.validate_every_steps"), "20");
   EXPECT_EQ(value(of("a.yml", axolotl + "eval_steps: 20\n"), "train.validate_every_epochs"), "");
+  EXPECT_EQ(value(of("a.yml", axolotl + "evals_per_epoch: 0\n"), "train.validate_every_epochs"), "");
+  const Translation four = of("a.yml", axolotl + "evals_per_epoch: 4\n");
+  EXPECT_EQ(value(four, "train.validate_every_epochs"), "");
+  EXPECT_TRUE(remarks(four, "evals_per_epoch: 4; set train.validate_every_steps"));
   const Translation both = of("n.yaml",
                               "step_scheduler: {max_steps: 1000, num_epochs: 1}\n"
                               "model: {pretrained_model_name_or_path: org/m}\n"
@@ -194,6 +200,15 @@ TEST(Translate, SaysWhatBecomesOfIntervals) {
   EXPECT_EQ(value(both, "train.micro_batch_size"), "8");
   EXPECT_TRUE(remarks(both, "there a sample is one conversation"));
   EXPECT_FALSE(remarks(of("a.yml", axolotl + "sample_packing: true\n"), "there a sample is one"));
+  const auto packs = [](const char* size) {
+    return !remarks(of("n.yaml", std::string("step_scheduler: {max_steps: 10}\nlr_scheduler: null\n"
+                                             "model: {pretrained_model_name_or_path: org/m}\n"
+                                             "packed_sequence: {packed_sequence_size: ") +
+                                     size + "}\n"),
+                    "there a sample is one");
+  };
+  EXPECT_TRUE(packs("1024"));
+  EXPECT_FALSE(packs("0"));
 }
 
 TEST(Translate, MakesTheAdaptersThatWouldBeMadeThere) {
