@@ -110,12 +110,12 @@ Json read_object(std::string_view line) {
 Json take_tools(Json& object, const ChatOptions& options) {
   const auto tools = object.find(options.tools);
   if (tools == object.end() || tools->is_null()) return nullptr;
+  drop_nulls(*tools);
   if (tools->is_string()) {
     const std::string text = *tools;
     if (is_blank(text)) return nullptr;
     if (begins_array(text)) *tools = parse_ordered_json(text, "the tools", Code::kData, kLimits);
   }
-  drop_nulls(*tools);
   if (!tools->is_array())
     refuse(str("field '", printable(options.tools), "' is ", tools->type_name(), ", expected a list"));
   return tools->empty() ? Json() : std::move(*tools);

@@ -375,12 +375,16 @@ TEST_F(PrepareChat, LeavesOutMembersThatOnlyOtherRowsOfAColumnHave) {
       "endfor %}");
   Json line = chat({{"user", "Hi"}, {"assistant", "the"}});
   for (Json& message : line["messages"]) message["tool_calls"] = nullptr;
-  line["tools"] = R"([{"name": "f", "strict": null}])";
+  line["tools"] = Json::array({{{"name", "f"}, {"strict", nullptr}}});
+  Json text = line;
+  text["tools"] = R"([{"name": "f", "strict": null}])";
   Json none = line;
   none["tools"] = " ";
-  source({line, none});
+  source({line, text, none});
   (void)run();
-  EXPECT_EQ(stored(), (std::vector<std::string>{"nameHi[the<|im_end|>]", "Hi[the<|im_end|>]"}));
+  EXPECT_EQ(stored(), (std::vector<std::string>{"nameHi[the<|im_end|>]", "namestrictHi[the<|im_end|>]",
+                                                "Hi[the<|im_end|>]"}))
+      << "a text has what its author wrote";
 }
 
 TEST_F(PrepareChat, TurnsOfAPromptMayChangeBecauseTheyAreNotTrained) {
