@@ -137,7 +137,7 @@ class Search {
         return;
       } catch (const Error& error) {
         if (error.code() != Code::kUsage) throw;
-        result_.batch_is_in_the_way = true;
+        result_.why_no_more_nodes = error.what();
         return;
       }
     }
@@ -233,10 +233,9 @@ std::string describe(const FitResult& result) {
       text += str("it fits on ", result.more_nodes->plan.options.job.nodes(), " nodes:\n",
                   row(*result.more_nodes));
     } else {
-      text +=
-          str(result.batch_is_in_the_way ? "more nodes cannot divide train.global_batch_size; a larger one"
-                                         : "more nodes do not help; a smaller model",
-              ", a shorter data.seq_len or a larger device would\n");
+      text += str("more nodes do not help",
+                  result.why_no_more_nodes.empty() ? "" : str(" (", result.why_no_more_nodes, ')'),
+                  "; a smaller model, a shorter data.seq_len or a larger device would\n");
     }
     return text;
   }

@@ -20,7 +20,7 @@ struct FitResult {
   std::vector<Proposal> fitting;       ///< best first
   std::optional<Proposal> nearest;     ///< if nothing fits: what needs least memory
   std::optional<Proposal> more_nodes;  ///< if nothing fits: that change on the fewest nodes where it does
-  bool batch_is_in_the_way = false;    ///< of more nodes: it cannot be divided among their ranks
+  std::string why_no_more_nodes;       ///< why the recipe does not go on that many ranks; empty: it does
 };
 
 /// The recipe with these overrides added; throws Error(kUsage) where they contradict each other.
