@@ -64,6 +64,8 @@ class PeftAdapter {
         model_(description.options),
         config_(read_config()),
         source_(weights_file()) {
+    if (!source_.absent().empty())
+      refuse(str("its index lists tensor '", source_.absent().front(), "', which no file holds"));
     read_modules();
     for (const LoraFault& fault : lora_faults(model_, lora_)) refuse(fault.text);
     check_shared(description);

@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -16,6 +15,7 @@
 #include "app/launcher/step.h"
 #include "base/foreign_text.h"
 #include "base/process/cores.h"
+#include "base/process/process.h"
 #include "base/steady_time.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
@@ -132,11 +132,8 @@ void examine_bootstrap(const DoctorArguments& arguments) {
              {"nodes", info.num_nodes},
              {"bootstrap_ms", bootstrap_ms}};
   if (launch == Launch::kPmix) {
-    const auto variable = [](const char* name) {
-      return std::string(std::getenv(name) ? std::getenv(name) : "unknown");
-    };
-    found["namespace"] = variable("PMIX_NAMESPACE");
-    found["server"] = variable("PMIX_VERSION");
+    found["namespace"] = environment_variable("PMIX_NAMESPACE", "unknown");
+    found["server"] = environment_variable("PMIX_VERSION", "unknown");
   }
   const json::object_t card = card_of(info);
   job->fence("doctor");  // so that the time of the exchange excludes waiting for late ranks

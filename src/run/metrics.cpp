@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <sstream>
 
 #include "base/files/new_file.h"
 #include "base/files/own_file.h"
@@ -20,7 +21,8 @@ constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 30;
 /// The file's lines up to `last_step`; a torn last line (the process died while writing) is dropped.
 std::string lines_up_to(const std::filesystem::path& path, std::int64_t last_step) {
   std::string kept;
-  for (const std::string& line : split(fs::read_own_file(path, kMostBytes, Code::kEnvironment), '\n')) {
+  std::istringstream file(fs::read_own_file(path, kMostBytes, Code::kEnvironment));  // may be large
+  for (std::string line; std::getline(file, line);) {
     const nlohmann::json parsed = read_foreign_json(line).value;
     if (!parsed.is_object() || !parsed.contains("step") || !parsed["step"].is_number_integer()) continue;
     if (parsed["step"].get<std::int64_t>() <= last_step) kept += line + "\n";

@@ -26,9 +26,8 @@ struct SampleArguments {
 };
 
 std::vector<std::string> lines_of(const std::string& path) {
-  std::vector<std::string> lines;
-  for (const std::string& line : split(unix_text(fs::read_file(path, kLargestPromptFile, Code::kData)), '\n'))
-    lines.push_back(line);
+  std::vector<std::string> lines =
+      split(unix_text(fs::read_file(path, kLargestPromptFile, Code::kData)), '\n');
   if (lines.empty())
     throw Error(Code::kData, "--prompt-file '", path, "' is empty; expected a prompt on each line");
   return lines;

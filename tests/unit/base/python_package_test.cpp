@@ -29,6 +29,7 @@ class APythonPackage : public ::testing::Test {
     ::chmod(file.c_str(), 0755);
   }
   test::TempDir dir_;
+  test::Variable torch_{"ECHELON_TORCH", std::nullopt};
   test::Variable environment_{"VIRTUAL_ENV", std::nullopt};
   test::Variable python_{"ECHELON_PYTHON", dir_.path() / "none"};
 };

@@ -22,7 +22,7 @@ struct JobShape {
 /// model. Reads the first sample.
 [[nodiscard]] Finding check_data(const Recipe& recipe);
 [[nodiscard]] Finding check_validation_data(const Recipe& recipe);
-/// The tokenizer can be opened and its ids are below model.vocab_size.
+/// The tokenizer can be opened; a warning if it has ids from model.vocab_size on.
 [[nodiscard]] Finding check_tokenizer(const Recipe& recipe);
 /// The file system has room for the largest number of checkpoints that the run folder holds at one time,
 /// beside those that are there.
