@@ -28,12 +28,6 @@ const std::string kNeverSplit = "1000000GB";
   throw Error(Code::kCheckpoint, "cannot export '", reader.folder().string(), "': ", problem);
 }
 
-/// The tensor under `prefix`; what was frozen has no average, because it is its own. Null if there is none.
-const TensorInfo* stored_as(const TensorSource& source, const std::string& name, std::string_view prefix) {
-  const TensorInfo* stored = source.find(str(prefix, name));
-  return stored != nullptr ? stored : source.find(str(kModelPrefix, name));
-}
-
 /// One parameter of the model, as stored in the checkpoint, to be exported.
 OutputTensor parameter(const TensorSource& source, const TensorInfo& wanted,
                        const families::ModelDescription& model, std::string_view prefix,

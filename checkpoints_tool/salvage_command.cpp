@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "base/files/new_file.h"
 #include "base/foreign_text.h"
-#include "base/str.h"
 #include "checkpoint/folder/lease.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/read/reader.h"

@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "base/files/new_file.h"
-#include "base/str.h"
 #include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/lease.h"
 #include "checkpoint/format/geometry.h"

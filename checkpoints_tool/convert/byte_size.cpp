@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/str.h"
 
 namespace echelon::tool {
 namespace {

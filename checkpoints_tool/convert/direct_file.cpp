@@ -7,7 +7,6 @@
 #include "base/files/disk.h"
 #include "base/files/new_file.h"
 #include "base/files/own_file.h"
-#include "base/str.h"
 
 namespace echelon::tool {
 

@@ -3,8 +3,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/str.h"
 #include "checkpoints_tool/convert/conversion.h"
-#include "families/output_type.h"
 
 /// A Hugging Face folder as the output of a conversion.
 namespace echelon::tool {
@@ -14,6 +14,15 @@ inline constexpr std::string_view kModelPrefix = "model/";
 inline constexpr std::string_view kAveragedPrefix = "ema/";
 /// peft's description of LoRA adapters.
 inline constexpr std::string_view kAdapterConfig = "adapter_config.json";
+
+/// The tensor of a Reader or TensorSource under `prefix`; what was frozen has no average, because it is its
+/// own. Null if there is none.
+template <class Source>
+const checkpoint::TensorInfo* stored_as(const Source& source, const std::string& name,
+                                        std::string_view prefix) {
+  const checkpoint::TensorInfo* stored = source.find(str(prefix, name));
+  return stored != nullptr ? stored : source.find(str(kModelPrefix, name));
+}
 
 /// Throws Error(kCheckpoint) unless the checkpoint has the attachment config.json.
 void check_has_config(const checkpoint::Reader& reader);

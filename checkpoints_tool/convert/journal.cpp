@@ -10,7 +10,6 @@
 #include "base/files/disk.h"
 #include "base/files/own_file.h"
 #include "base/mutex.h"
-#include "base/str.h"
 #include "checkpoint/format/bytes.h"
 
 namespace echelon::tool {

@@ -3,7 +3,6 @@
 #include "base/checksum/crc32c.h"
 #include "base/files/disk.h"
 #include "base/files/own_file.h"
-#include "base/str.h"
 #include "checkpoint/folder/files.h"
 #include "checkpoint/format/json.h"
 #include "checkpoints_tool/convert/partial_output.h"

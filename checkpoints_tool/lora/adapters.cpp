@@ -28,13 +28,6 @@ bool any_nonzero(const checkpoint::Reader& reader, const checkpoint::TensorInfo&
   return false;
 }
 
-/// The tensor under `prefix`; what was frozen has no average, because it is its own. Null if there is none.
-const checkpoint::TensorInfo* stored_as(const checkpoint::Reader& reader, const std::string& name,
-                                        std::string_view prefix) {
-  const checkpoint::TensorInfo* stored = reader.find(str(prefix, name));
-  return stored != nullptr ? stored : reader.find(str(kModelPrefix, name));
-}
-
 }  // namespace
 
 Adapters::Adapters(const checkpoint::Reader& reader) : reader_(reader) {

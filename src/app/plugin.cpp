@@ -10,7 +10,6 @@
 #include "base/process/cores.h"
 #include "base/process/plugin.h"
 #include "base/process/python_package.h"
-#include "base/str.h"
 
 namespace echelon::app {
 namespace {

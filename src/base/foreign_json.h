@@ -31,7 +31,7 @@ struct ForeignJson {
   const std::size_t at = text.find_first_not_of(" \t\r\n");
   return at != text.npos && text[at] == '[';
 }
-/// Of one where each line should be an object.
+/// Why such a text is refused where each line should be an object.
 inline constexpr const char* kArrayRefusal =
     "not a JSON object but an array: write one object a line (jq -c '.[]' FILE)";
 

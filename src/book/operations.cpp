@@ -6,7 +6,6 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "base/str.h"
 
 namespace echelon::book {
 namespace {

@@ -3,7 +3,6 @@
 #include <exception>
 
 #include "base/error.h"
-#include "base/str.h"
 
 namespace echelon {
 namespace {

@@ -1,7 +1,6 @@
 #include "comm/local_communicator.h"
 
 #include "base/error.h"
-#include "base/str.h"
 #include "comm/reduce.h"
 
 namespace echelon {

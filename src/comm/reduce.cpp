@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/half.h"
-#include "base/str.h"
 #include "base/vector_clones.h"
 
 // Compiled with -ffp-contract=off (CMakeLists.txt): the vector clones for processors with FMA would otherwise

@@ -6,7 +6,6 @@
 
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
-#include "base/str.h"
 #include "data/loader.h"
 #include "data/tokens/token_file.h"
 

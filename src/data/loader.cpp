@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "data/images/image_loader.h"
 #include "data/prepared.h"
 #include "data/tokens/chat_loader.h"

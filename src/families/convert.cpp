@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/half.h"
-#include "base/str.h"
 
 namespace echelon::families {
 namespace {

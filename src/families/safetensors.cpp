@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "checkpoint/format/safetensors_header.h"
 
 namespace echelon::families {

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "comm/payload.h"
 
 namespace echelon::forecast {

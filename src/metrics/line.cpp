@@ -10,7 +10,6 @@
 #include "base/files/disk.h"
 #include "base/files/own_file.h"
 #include "base/foreign_json.h"
-#include "base/str.h"
 
 namespace echelon::metrics {
 namespace {

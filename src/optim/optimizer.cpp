@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "optim/adadelta.h"
 #include "optim/adamw.h"
 #include "optim/anyprecision_adamw.h"

@@ -5,7 +5,6 @@
 #include <numbers>
 
 #include "base/error.h"
-#include "base/str.h"
 
 namespace echelon {
 namespace {

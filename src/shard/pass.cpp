@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/str.h"
 
 namespace echelon {
 namespace {

@@ -3,7 +3,6 @@
 #include <ATen/Context.h>
 
 #include "base/error.h"
-#include "base/str.h"
 
 namespace echelon {
 namespace {

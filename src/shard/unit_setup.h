@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "shard/groups.h"
 #include "shard/memory/buffer_pool.h"
 #include "shard/memory/copy_stream.h"

@@ -7,7 +7,6 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "base/str.h"
 
 namespace echelon::data {
 namespace {

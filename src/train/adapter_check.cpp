@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "comm/agree.h"
 #include "shapes/lora.h"
 

@@ -6,7 +6,6 @@
 #include <c10/cuda/CUDAGuard.h>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "comm/nccl/cuda_resources.h"
 #include "model/cuda/gpu_kernels.h"
 

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/foreign_text.h"
-#include "base/str.h"
 
 namespace echelon::app::doctor {
 namespace {

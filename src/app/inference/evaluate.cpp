@@ -9,7 +9,6 @@
 #include "app/launcher/step.h"
 #include "app/plugin.h"
 #include "base/error.h"
-#include "base/str.h"
 #include "base/terminal/command_line.h"
 
 namespace echelon::app {

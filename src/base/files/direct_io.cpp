@@ -5,7 +5,6 @@
 #include <cerrno>
 
 #include "base/files/disk.h"
-#include "base/str.h"
 
 namespace echelon::fs {
 

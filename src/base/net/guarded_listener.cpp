@@ -14,7 +14,6 @@
 #include "base/mutex.h"
 #include "base/process/descriptors.h"
 #include "base/steady_time.h"
-#include "base/str.h"
 
 namespace echelon {
 namespace {

@@ -6,7 +6,6 @@
 #include <cerrno>
 
 #include "base/files/disk.h"
-#include "base/str.h"
 
 namespace echelon::checkpoint {
 

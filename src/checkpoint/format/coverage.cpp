@@ -5,7 +5,6 @@
 #include "base/checksum/crc32c.h"
 #include "base/checksum/crc64.h"
 #include "base/error.h"
-#include "base/str.h"
 #include "checkpoint/format/geometry.h"
 
 namespace echelon::checkpoint {

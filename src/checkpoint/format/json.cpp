@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/foreign_json.h"
-#include "base/str.h"
 
 namespace echelon::checkpoint {
 

@@ -1,7 +1,6 @@
 #include "checkpoint/format/manifest.h"
 
 #include "base/error.h"
-#include "base/str.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/format/json.h"
 #include "checkpoint/format/names.h"

@@ -1,7 +1,6 @@
 #include "checkpoint/format/tensor_json.h"
 
 #include "base/error.h"
-#include "base/str.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/format/names.h"
 

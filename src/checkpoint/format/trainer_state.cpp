@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "checkpoint/format/json.h"
 #include "checkpoint/format/names.h"
 

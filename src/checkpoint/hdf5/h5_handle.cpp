@@ -1,7 +1,6 @@
 #include "checkpoint/hdf5/h5_handle.h"
 
 #include "base/error.h"
-#include "base/str.h"
 
 namespace echelon::checkpoint {
 namespace {

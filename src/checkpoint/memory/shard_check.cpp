@@ -5,7 +5,6 @@
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/files/fs.h"
-#include "base/str.h"
 #include "checkpoint/folder/files.h"
 #include "checkpoint/format/shard_runs.h"
 

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/files/fs.h"
-#include "base/str.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/read/reader.h"

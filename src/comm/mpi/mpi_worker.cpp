@@ -7,7 +7,6 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "comm/mpi/mpi_library.h"
 
 namespace echelon {

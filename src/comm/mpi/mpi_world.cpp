@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "bootstrap/hidden_pmix.h"
 #include "comm/exchange.h"
 #include "comm/local_communicator.h"

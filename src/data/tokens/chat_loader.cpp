@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "data/data_identity.h"
 
 namespace echelon {

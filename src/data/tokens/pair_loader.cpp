@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/philox.h"
-#include "base/str.h"
 #include "data/data_identity.h"
 
 namespace echelon {

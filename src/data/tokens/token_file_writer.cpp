@@ -6,7 +6,6 @@
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/files/own_file.h"
-#include "base/str.h"
 
 namespace echelon {
 namespace {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "model/kernels/kernels.h"
 #include "model/parameter.h"
 

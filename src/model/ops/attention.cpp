@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "model/ops/access.h"
 #include "model/ops/device_kernels.h"
 #include "model/ops/gpu_attention.h"

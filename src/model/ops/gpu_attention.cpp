@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "model/ops/device_kernels.h"
 
 namespace echelon::ops {

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/mutex.h"
-#include "base/str.h"
 #include "model/ops/upload.h"
 
 namespace echelon {

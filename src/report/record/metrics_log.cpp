@@ -8,7 +8,6 @@
 
 #include "base/files/disk.h"
 #include "base/files/own_file.h"
-#include "base/str.h"
 
 namespace echelon::report {
 namespace {

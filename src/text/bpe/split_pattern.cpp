@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "text/bpe/pattern_syntax.h"
 
 namespace echelon::data {

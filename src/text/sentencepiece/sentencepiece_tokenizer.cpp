@@ -9,7 +9,6 @@
 #include <new>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "text/bpe/word_cache.h"
 #include "text/sentencepiece/sentencepiece_traits.h"
 #include "text/tokenizer_digest.h"

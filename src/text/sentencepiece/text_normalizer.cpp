@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "text/text_pieces.h"
 #include "text/unigram/charsmap.h"
 #include "text/utf8.h"

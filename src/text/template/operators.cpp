@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "text/template/builtins.h"
 
 namespace echelon::data::jinja {

@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "text/template/interpreter_step.h"
 
 namespace echelon::data::jinja {

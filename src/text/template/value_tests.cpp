@@ -2,7 +2,6 @@
 #include <array>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "text/template/builtins.h"
 
 namespace echelon::data::jinja {

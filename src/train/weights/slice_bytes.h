@@ -7,7 +7,6 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
-#include "base/str.h"
 #include "shard/layout.h"
 
 /// Slices of a unit's buffer as bytes of a checkpoint.

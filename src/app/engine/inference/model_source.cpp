@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/str.h"
 #include "checkpoint/folder/files.h"
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/read/leased_reader.h"
