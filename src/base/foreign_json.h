@@ -26,15 +26,6 @@ struct ForeignJson {
 /// result is limited, so it may be walked, compared and dumped by recursion.
 [[nodiscard]] ForeignJson read_foreign_json(std::string_view text, const JsonLimits& limits = {});
 
-/// Is the text that of an array, or its begin?
-[[nodiscard]] inline bool begins_array(std::string_view text) {
-  const std::size_t at = text.find_first_not_of(" \t\r\n");
-  return at != text.npos && text[at] == '[';
-}
-/// Why such a text is refused where each line should be an object.
-inline constexpr const char* kArrayRefusal =
-    "not a JSON object but an array: write one object a line (jq -c '.[]' FILE)";
-
 /// The value; throws Error(code) "<what>: <problem>".
 [[nodiscard]] nlohmann::json parse_foreign_json(std::string_view text, const std::string& what, Code code,
                                                 const JsonLimits& limits = {});

@@ -100,7 +100,6 @@ std::string text_of(const Json& object, const std::string& name) {
 
 /// The object of a line.
 Json read_object(std::string_view line) {
-  if (begins_array(line)) refuse(kArrayRefusal);
   Json object = parse_ordered_json(line, "the line", Code::kData, kLimits);
   if (!object.is_object()) refuse(str("not a JSON object but ", object.type_name()));
   return object;
@@ -114,7 +113,8 @@ Json take_tools(Json& object, const ChatOptions& options) {
   if (tools->is_string()) {
     const std::string text = *tools;
     if (is_blank(text)) return nullptr;
-    if (begins_array(text)) *tools = parse_ordered_json(text, "the tools", Code::kData, kLimits);
+    if (text[text.find_first_not_of(" \t\r\n")] == '[')
+      *tools = parse_ordered_json(text, "the tools", Code::kData, kLimits);
   }
   if (!tools->is_array())
     refuse(str("field '", printable(options.tools), "' is ", tools->type_name(), ", expected a list"));

@@ -46,7 +46,6 @@ std::string json_field(nlohmann::json& object, const std::string& name, std::str
 }
 
 std::string open_line(const Record& record, const PrepareOptions& options, Document& document) {
-  if (begins_array(record.row.text)) return std::string(kArrayRefusal);
   auto [object, problem] = read_foreign_json(record.row.text, kRecordLimits);
   if (!problem.empty()) return problem;
   if (!object.is_object()) return str("not a JSON object but ", object.type_name());

@@ -4,8 +4,8 @@
 
 namespace echelon::data {
 
-/// A line of a JSONL file, or a row of a CSV file, which may have several lines, or of a Parquet file, as the
-/// line of JSONL that it would be.
+/// A line of a JSONL file or an element of its array, or a row of a CSV file, which may have several lines,
+/// or of a Parquet file, as the line of JSONL that it would be.
 struct Row {
   std::string text;          ///< without its newline
   std::uint64_t number = 0;  ///< of the line where it begins, or of the row, from 1

@@ -235,7 +235,7 @@ TEST_F(PrepareChat, SaysWhatIsNoConversation) {
       {"{",
        "the line: not valid JSON at byte 2: syntax error while parsing object key - unexpected end of input; "
        "expected string literal"},
-      {"[1]", "not a JSON object but an array: write one object a line (jq -c '.[]' FILE)"},
+      {"[1]", "not a JSON object but number"},
       {R"({"text": "a"})", "has no field 'messages'; name the list of messages with --messages"},
       {R"({"messages": "a"})", "field 'messages' is string, expected a list of messages"},
       {R"({"messages": []})", "field 'messages' has no messages"},

@@ -161,10 +161,10 @@ TEST_F(PrepareRows, SkipsBadRecordsOfCodeAlone) {
                            "': not UTF-8 at byte 3; correct it or use --on-bad-record skip"));
 }
 
-TEST_F(PrepareRows, AgreesWithPythonsCsv) {
+TEST_F(PrepareRows, AgreesWithPythonsCsvAndJson) {
   const std::string command =
       str(test::test_python() + " " + test::source_dir() + "/tests/support/write_pairs.py ", in("p.csv"), " ",
-          in("p.jsonl"));
+          in("p.jsonl"), " ", in("p.json"));
   ASSERT_EQ(std::system(command.c_str()), 0);
   pairs("text", "headline");
   options_.validation_fraction = 0.1;
@@ -175,14 +175,41 @@ TEST_F(PrepareRows, AgreesWithPythonsCsv) {
   const std::string valid = read_bytes(dir_ / "out/valid.tok");
   options_.tokenizer = in("out/tokenizer.model");
   options_.train_vocab_size = 0;
-  options_.output = in("second");
   options_.format = TextFormat::kJsonl;
-  options_.sources = {in("p.jsonl")};
+  for (const char* name : {"p.jsonl", "p.json"}) {
+    options_.output = in("of_") + name;
+    options_.sources = {in(name)};
+    const PrepareReport report = run();
+    EXPECT_EQ(report.bad_records, 0U);
+    EXPECT_EQ(report.train.documents + report.valid.documents, 4000U);
+    EXPECT_EQ(read_bytes(fs::Path(options_.output) / "train.tok"), train);
+    EXPECT_EQ(read_bytes(fs::Path(options_.output) / "valid.tok"), valid);
+  }
+}
+
+TEST_F(PrepareRows, ReadsTheElementsOfAnArrayOfJson) {
+  options_.on_bad_record = BadRecords::kSkip;
+  source("a.json", R"([{"text": "one"},{"text":
+"t, ]\\\"w"} ,
+17, {"text": {"a": [1]}}, [{"text": "x"}],, {"text": "three"}]
+{"text": "a line"}
+)");
   const PrepareReport report = run();
-  EXPECT_EQ(report.bad_records, 0U);
-  EXPECT_EQ(report.train.documents + report.valid.documents, 4000U);
-  EXPECT_EQ(read_bytes(dir_ / "second/train.tok"), train);
-  EXPECT_EQ(read_bytes(dir_ / "second/valid.tok"), valid);
+  EXPECT_EQ(documents(), (Texts{"one", "t, ]\\\"w", "three", "a line"}));
+  EXPECT_EQ(report.bad_examples, (Texts{str(in("a.json"), ":3: not a JSON object but number"),
+                                        str(in("a.json"), ":3: field 'text' is object, expected a string"),
+                                        str(in("a.json"), ":3: not a JSON object but array")}));
+}
+
+TEST_F(PrepareRows, SaysWhereAnArrayOfJsonIsDamaged) {
+  options_.on_bad_record = BadRecords::kSkip;
+  source("a.json", "[\n{\"text\": \"a},\n{\"text\": \"b\"},\n{\"text\": \"c\"},\n{\"text\": \"d\"}");
+  const PrepareReport report = run();
+  EXPECT_EQ(documents(), Texts{"c"});
+  ASSERT_EQ(report.bad_examples.size(), 2U);
+  EXPECT_MENTIONS(report.bad_examples[0], in("a.json") + ":2: not valid JSON at byte ");
+  EXPECT_EQ(report.bad_examples[1],
+            in("a.json") + ":5: the array is not closed at the end of the file: is it cut short?");
 }
 
 TEST_F(PrepareRows, CountsAndNamesBadRows) {
