@@ -101,6 +101,7 @@ class Parser {
 
   LoadedRecipe finish(bool check) {
     apply_model_source(check);
+    apply_optimizer_defaults();
     if (check) check_conflicts();
     faults_.raise_if_any(sources_);
     // Derived from run.name, so only after all layers are applied.
@@ -148,6 +149,15 @@ class Parser {
     for (const Key& key : keys()) {
       if (sets(source_, key.path) && !is_given(key.path)) copy_value(key, published, recipe_);
     }
+  }
+
+  /// SGD and Adadelta have the defaults of torch.optim: decay as strong as AdamW's is not decoupled there.
+  void apply_optimizer_defaults() {
+    OptimOptions& optim = recipe_.optim;
+    const bool adadelta = optim.kind == OptimKind::kAdadelta;
+    if (adadelta && !given_.contains("optim.eps")) optim.eps = 1e-6;
+    if ((adadelta || optim.kind == OptimKind::kSgd) && !given_.contains("optim.weight_decay"))
+      optim.weight_decay = 0;
   }
 
   [[nodiscard]] bool is_from_source(const Key& key) const {

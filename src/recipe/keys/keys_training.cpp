@@ -25,9 +25,11 @@ std::vector<Key> common_optim_keys() {
       {ECHELON_KEY(optim.betas), kBelowOne, "",
        "`adamw`, `anyprecision_adamw`, AdamW of `muon`: decay of the averages of gradient and squared "
        "gradient."},
-      {ECHELON_KEY(optim.eps), kAboveZeroToOne, "", "Added to the root of the second average."},
+      {ECHELON_KEY(optim.eps), kAboveZeroToOne, "",
+       "Added to the root of the second average; `adadelta`: default 1e-6."},
       {ECHELON_KEY(optim.weight_decay), NumberRange{0.0, 100.0}, "",
-       "Weight decay; that of AdamW and Muon is decoupled and multiplied by the learning rate."},
+       "Weight decay; that of AdamW and Muon is decoupled and multiplied by the learning rate. `sgd`, "
+       "`adadelta`: default 0."},
   };
 }
 

@@ -32,6 +32,18 @@ TEST(ParseRecipe, KeepsDefaultsOfKeysNotGiven) {
   EXPECT_EQ(loaded.recipe.checkpoint.resume, Resume::kAuto);
 }
 
+TEST(ParseRecipe, GivesSgdAndAdadeltaThePyTorchDefaults) {
+  const auto optim = [](const std::string& keys) {
+    return parse(kBase + "optim: {" + keys + "}\n").recipe.optim;
+  };
+  EXPECT_EQ(optim("kind: muon").weight_decay, 0.1);
+  EXPECT_EQ(optim("kind: sgd").weight_decay, 0.0);
+  EXPECT_EQ(optim("kind: adadelta").weight_decay, 0.0);
+  EXPECT_EQ(optim("kind: adadelta").eps, 1e-6);
+  EXPECT_EQ(optim("kind: adadelta, weight_decay: 0.1, eps: 1e-8").weight_decay, 0.1);
+  EXPECT_EQ(optim("kind: adadelta, weight_decay: 0.1, eps: 1e-8").eps, 1e-8);
+}
+
 TEST(ParseRecipe, ReadsEveryTypeInBlockAndFlowStyle) {
   const LoadedRecipe loaded = parse(
       "data: {kind: synthetic_tokens, shuffle: false}\n"
