@@ -7,6 +7,7 @@
 #include <chrono>
 #include <deque>
 #include <system_error>
+#include <utility>
 
 #include "base/caught.h"
 #include "base/error.h"
@@ -166,12 +167,11 @@ ShardServer::~ShardServer() {
 }
 
 void ShardServer::serve_in_thread(fs::Fd client) {
-  auto socket = std::make_shared<fs::Fd>(std::move(client));
   ++shared_->clients;
   try {
-    std::thread([shared = shared_, socket] {
+    std::thread([shared = shared_, client = std::move(client)]() mutable {
       lower_priority_of_this_thread();
-      shared->serve(*socket);
+      shared->serve(std::exchange(client, {}));  // closed when the count falls: then the server may end
       --shared->clients;
     }).detach();
   } catch (const std::system_error&) {  // no thread left: the client's connection closes

@@ -75,9 +75,12 @@ void sweep_on(const Hosts& hosts, int share, Swap how, const std::function<void(
   const echelon::test::TempDir dir;
   bool swapped = true;
   for (int nth = 1; swapped && nth < 2000; nth += echelon::test::long_form() ? 1 : share) {
+    const Scene* swapping = nullptr;
+    // Before the scene, whose servers may still be closing what they have sent when the work is done.
+    echelon::test::SwappingDisk disk(nth, [&] { swapping->swap(how); });
     Scene scene(dir.path() / "scene", hosts);
+    swapping = &scene;
     {
-      echelon::test::SwappingDisk disk(nth, [&] { scene.swap(how); });
       const fs::DiskInUse in_use(disk);
       work(scene);
       swapped = disk.has_swapped();
