@@ -1,19 +1,12 @@
 #include "text/token_ends.h"
 
-#include <algorithm>
 #include <string>
 
 #include "base/error.h"
 #include "base/str.h"
+#include "text/bpe/added_token_finder.h"
 
 namespace echelon {
-namespace {
-
-std::size_t skip_blank(std::string_view text, std::size_t at) {
-  return std::min(text.find_first_not_of(" \t\r\n", at), text.size());
-}
-
-}  // namespace
 
 std::vector<std::size_t> token_ends(const Tokenizer& tokenizer, std::string_view text,
                                     std::span<const std::int32_t> ids) {
@@ -29,20 +22,20 @@ std::vector<std::size_t> token_ends(const Tokenizer& tokenizer, std::string_view
     std::size_t begin = at;
     std::size_t size = piece.size();
     if (!stands_at(at, piece) && (special || free)) {
-      const std::size_t behind_blank = skip_blank(text, at);
-      if (stands_at(behind_blank, piece)) {
-        begin = behind_blank;
-        if (!special && !ends.empty()) ends.back() = begin;
-      } else if (piece.starts_with(' ')) {  // put in front of a text by the tokenizer
-        --size;
-      }
+      const std::size_t behind_blank = data::skip_spaces(text, at);
+      const bool whole = stands_at(behind_blank, piece);
+      if (!whole && piece.starts_with(' ')) --size;  // put in front of a text by the tokenizer
+      if (whole || !stands_at(at, std::string_view(piece).substr(piece.size() - size))) begin = behind_blank;
     }
     if (!stands_at(begin, std::string_view(piece).substr(piece.size() - size))) break;
+    if (!special) {  // the blanks are the special symbol's, also before a space of the tokenizer alone
+      for (auto end = ends.rbegin(); end != ends.rend() && *end == at; ++end) *end = begin;
+    }
     at = begin + size;
     ends.push_back(at);
-    free = special;
+    free = special || size == 0;
   }
-  if (free && !ends.empty() && skip_blank(text, at) == text.size()) ends.back() = at = text.size();
+  if (free && !ends.empty() && data::skip_spaces(text, at) == text.size()) ends.back() = at = text.size();
   if (ends.size() == ids.size() && at == text.size()) return ends;
   throw Error(Code::kData, "the tokenizer changes this text: its tokens give another one from '",
               printable(text.substr(at), 40), "' on, so what of it is trained is not known");

@@ -56,6 +56,8 @@ std::size_t skip_spaces_back(std::string_view text, std::size_t begin) {
   return begin;
 }
 
+}  // namespace
+
 std::size_t skip_spaces(std::string_view text, std::size_t end) {
   while (end < text.size()) {
     const UChar32 c = character_at(text, end);
@@ -64,8 +66,6 @@ std::size_t skip_spaces(std::string_view text, std::size_t end) {
   }
   return end;
 }
-
-}  // namespace
 
 AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
   const auto by_content = [](const AddedToken& a, const AddedToken& b) { return a.content < b.content; };

@@ -38,6 +38,17 @@ TEST(TokenEnds, LeaveOutASpaceThatTheTokenizerPutsInFront) {
   EXPECT_EQ(ends_of(document, "te"), (Ends{1, 2}));  // " t", "e"
 }
 
+TEST(TokenEnds, TellTheBlanksOfASpecialTokenFromASpaceThatIsPutBehindIt) {
+  nlohmann::ordered_json document = testing::byte_level_document();
+  document["added_tokens"][2]["rstrip"] = true;
+  document["pre_tokenizer"]["add_prefix_space"] = true;
+  EXPECT_EQ(ends_of(document, "te[EOT]\nte"), (Ends{1, 2, 8, 9, 10}));
+  // The space is a token of its own.
+  EXPECT_EQ(ends_of(document, "te[EOT]\nhe"), (Ends{1, 2, 8, 8, 10}));
+  // An ideographic space is white space, too.
+  EXPECT_EQ(ends_of(document, "te[EOT]\xE3\x80\x80te"), (Ends{1, 2, 10, 11, 12}));
+}
+
 TEST(TokenEnds, RefuseATextThatTheTokenizerChanges) {
   nlohmann::ordered_json document = testing::byte_level_document();
   document["normalizer"] = {{"type", "Lowercase"}};
