@@ -215,6 +215,18 @@ class Tests(product.Case):
         self.assertEqual([], list(self.memory.iterdir()))
         self.assertEqual(1, len(self.checkpoints()))
 
+    def test_a_stop_before_the_first_step_saves_what_came_from_memory(self):
+        self.memory_recipe(**{"train.steps": 100000})
+        self.kill_in("staged:1:4")
+        newest = self.steps_in_memory()[-1]
+        process = self.start(*self.train_command("recipe.yaml", ranks=2))
+        self.wait_for("the ranks to look for one", lambda: "looking for a checkpoint" in self.stderr_of_started())
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(85, process.wait(product.WAIT_S), self.stderr_of_started())
+        [saved] = self.checkpoints()
+        self.assertGreaterEqual(int(saved.name[5:14]), newest)
+        self.assertEqual([], list(self.memory.iterdir()))
+
     def test_resume_never_and_must_know_of_memory(self):
         self.memory_recipe()
         self.kill_in("memory_whole:0:2")

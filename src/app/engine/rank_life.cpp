@@ -100,8 +100,18 @@ void close_ledger(RankLife& life, int status) {
 bool stops_after(const char* done, AgreedStop& stop) {
   if (!stop.look()) return false;
   log::info(str("stopped during initialisation, after ", done, ", by ", stop.reason(),
-                ": no step was trained and nothing was saved; run the same command again to continue"));
+                ": no step was trained; run the same command again to continue"));
   return true;
+}
+
+bool stops_before_training(AgreedStop& stop, Checkpointer& checkpointer, TrainState& state,
+                           std::int64_t steps, RunMemory* from) {
+  const bool stops = stops_after("reading the checkpoint", stop);
+  if (from == nullptr || (!stops && state.step < steps)) return stops;
+  checkpointer.prepare(state, state.step);
+  checkpointer.save(state, /*wait=*/true);
+  if (stops) from->finish();
+  return stops;
 }
 
 int leave_after(const Error& error, Job& job, RankLife& life) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include "run/run_folder.h"
 #include "run/start_times.h"
 #include "run/stop_signal.h"
+#include "train/memory/run_memory.h"
 #include "train/save/checkpointer.h"
 #include "train/train_state.h"
 
@@ -55,9 +57,14 @@ void note_resumption(Ledger& ledger, std::int64_t step);
 /// Records the end of this start and logs the summary of time use.
 void close_ledger(RankLife& life, int status);
 
-/// Returns whether a stop was requested during initialization, and logs it. Nothing needs saving then.
-/// `done`: the phase just finished, for the log. Collective.
+/// Returns whether a stop was requested during initialization, and logs it. `done`: the phase just finished,
+/// for the log. Collective.
 [[nodiscard]] bool stops_after(const char* done, AgreedStop& stop);
+
+/// The same after the checkpoint was read, `from` memory or the disk (null). A step that came from memory
+/// would not stay there: it is committed if no other one follows.
+[[nodiscard]] bool stops_before_training(AgreedStop& stop, Checkpointer& checkpointer, TrainState& state,
+                                         std::int64_t steps, RunMemory* from);
 
 /// Reports the error that ended this rank, once for all ranks, and aborts the ranks that may not have
 /// noticed. Returns the exit code.

@@ -202,12 +202,6 @@ Trainee make_trainee(const OptimOptions& optim, const RunPlan& plan, at::Device 
   return made;
 }
 
-/// Commits a last step that was only in memory, where it would not stay. Collective.
-void commit_now(Checkpointer& checkpointer, TrainState& state) {
-  checkpointer.prepare(state, state.step);
-  checkpointer.save(state, /*wait=*/true);
-}
-
 /// Returns whether all steps of the recipe are done; rank 0 logs it. Then `memory` (null: none) is emptied.
 /// Collective.
 bool is_complete(const TrainState& state, std::int64_t steps, RankLife& life, bool lead, bool changed,
@@ -324,10 +318,10 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   note_resumption(*life.ledger, state.step);
   const TrainOptions train = in_steps(recipe, state);
   settle_reference(inputs.loaders(), state, recipe.train, *comm, stop, review.reference());
-  if (stops_after("reading the checkpoint", stop)) return kStopped;
   const auto on_saved = [&life](const Checkpointer::Saved& saved) { note_save(life, saved); };
   Checkpointer checkpointer(recipe.checkpoint, folder, *comm, review.files(), on_saved, restored.known);
-  if (state.step >= train.steps && !restored.memory.empty()) commit_now(checkpointer, state);
+  RunMemory* const from = restored.memory.empty() ? nullptr : memory.get();
+  if (stops_before_training(stop, checkpointer, state, train.steps, from)) return kStopped;
   if (is_complete(state, train.steps, life, lead, !review.changes().empty(), memory.get())) return 0;
   if (lead) review.tell_jump_of_rate(state, train.steps);
   LoopOptions options = loop_options(recipe, train, plan, compute, inputs.text);
