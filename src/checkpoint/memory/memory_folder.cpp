@@ -20,6 +20,7 @@
 #include "base/files/own_file.h"
 #include "base/files/pinned.h"
 #include "base/log.h"
+#include "base/process/group_memory.h"
 #include "base/process/process.h"
 #include "base/steady_time.h"
 #include "base/str.h"
@@ -300,15 +301,14 @@ std::uint64_t memory_left(const Path& folder) {
   std::error_code error;
   const auto space = std::filesystem::space(folder, error);
   if (error) throw Error(Code::kEnvironment, "cannot examine '", folder.string(), "': ", error.message());
-  // A tmpfs may be larger than what the machine has left.
+  // A tmpfs may be larger than what the machine, or the job's part of it, has left.
+  std::uint64_t left = std::min<std::uint64_t>(space.available, group_memory_left().value_or(UINT64_MAX));
   std::ifstream lines("/proc/meminfo");
   for (std::string field; lines >> field;) {
     std::uint64_t kib = 0;
-    if (field != "MemAvailable:") continue;
-    if (lines >> kib) return std::min<std::uint64_t>(space.available, kib << 10);
-    break;
+    if (field == "MemAvailable:" && lines >> kib) left = std::min(left, kib << 10);
   }
-  return space.available;
+  return left;
 }
 
 std::uint64_t MemoryFolder::bytes() const {

@@ -75,7 +75,8 @@ std::vector<std::filesystem::path> remove_old_memory(const std::filesystem::path
 /// Is the run's folder, of which this process has a MemoryFolder, no longer at its path?
 [[nodiscard]] bool memory_vanished(const std::filesystem::path& folder);
 
-/// What `folder` can still take, and what the machine has: the smaller of both. Throws Error(kUsage).
+/// What `folder` can still take, what the machine has, and what its control groups leave this process: the
+/// least of them. Throws Error(kUsage).
 [[nodiscard]] std::uint64_t memory_left(const std::filesystem::path& folder);
 
 }  // namespace echelon::checkpoint
