@@ -161,6 +161,14 @@ class Tests(product.Case):
         self.expect(2, *self.train_command("recipe.yaml", ranks=2), hide=SIZES + "|" + re.escape(str(self.folder)))
         self.assertFalse((self.folder / "run" / "metrics.jsonl").exists())
 
+    def test_too_little_room_behind_a_resume_from_memory_is_a_warning(self):
+        self.memory_recipe()
+        self.kill_in("staged:1:4")
+        result = self.train("recipe.yaml", "checkpoint.memory_limit_gib=0.0001", ranks=2)
+        self.assertIn("(memory of node ", result.err)
+        self.assertRegex(result.err, "memory checkpoints do not fit on .*; they are off until the next start")
+        self.ends_as_undisturbed()
+
     def test_memory_that_becomes_full_is_a_warning_until_it_is_off(self):
         self.mount(self.memory, "-o", "size=64m,nr_inodes=100,mode=777")
         self.memory_recipe(**{"train.steps": 100000})

@@ -43,7 +43,16 @@ void MemorySaves::prepare(const TrainState& state, const std::map<std::string, s
   Communicator& comm = memory_->comm();
   agree(comm, "shards in memory",
         [&] { layout_ = checkpoint::plan_shard(comm.rank(), comm.size(), "00000000", slices_of(state)); });
-  require_room(layout_->index.file_bytes);
+  try {
+    require_room(layout_->index.file_bytes);
+  } catch (const Error& error) {
+    // What came from memory must not be lost to a node that has less of it.
+    if (error.code() != Code::kUsage || memory_->resumed_name().empty()) throw;
+    off_ = true;
+    if (comm.rank() == 0)
+      log::warn(str(error.what(), "; they are off until the next start, checkpoints on disk go on"));
+    return;
+  }
   attachments_ = broadcast_value(comm, attachments, "files of a checkpoint");
   if (comm.rank() != 0) return;
   log::info(str("every ", options_.memory_every_steps, " steps the state is saved to '",
