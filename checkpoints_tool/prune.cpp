@@ -135,7 +135,7 @@ void prune_run(const PruneOptions& options) {
   if (options.yes) checkpoint::bring_back(checkpoints);
   std::vector<StepFolder> steps = checkpoint::step_folders(checkpoints);
   for (StepFolder& step : steps) step.proven = options.quick && step.state == StepState::kWhole;
-  if (!options.quick) prove_by_reading(steps, checkpoint::commits_to_keep(options.keep_last));
+  if (!options.quick) prove_by_reading(steps, commits_to_keep(options.keep_last));
   checkpoint::RetentionPolicy policy{
       .keep_last = options.keep_last, .keep_every = options.keep_every, .keep_steps = options.keep_steps};
   if (const std::int64_t best = best_step(steps); best >= 0) policy.keep_steps.push_back(best);

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -43,5 +44,11 @@ struct CheckpointOptions {
   bool init_partial = false;  ///< init_from: take what fits of another model
   Consolidate consolidate = Consolidate::kNone;
 };
+
+/// How many proven commits keep_last asks for: at least two; 0: all stay.
+[[nodiscard]] constexpr std::int64_t commits_to_keep(std::int64_t keep_last) {
+  constexpr std::int64_t kAlwaysKept = 2;
+  return keep_last == 0 ? 0 : std::max(keep_last, kAlwaysKept);
+}
 
 }  // namespace echelon

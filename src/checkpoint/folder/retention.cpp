@@ -26,7 +26,6 @@ using Path = std::filesystem::path;
 constexpr std::string_view kTrashPrefix = ".trash-";
 constexpr std::string_view kTrashOfUnfinished = ".trash-unfinished-";
 constexpr std::string_view kPartialMark = ".partial-";
-constexpr std::int64_t kAlwaysKept = 2;
 constexpr std::int64_t kOrphanAfter_s = 24 * 3600;
 
 /// Do all files listed in the manifest exist, with their sizes? A commit that lost one must not cause the
@@ -195,10 +194,6 @@ bool is_partial_output(const Path& path) {
 }
 
 }  // namespace
-
-std::int64_t commits_to_keep(std::int64_t keep_last) {
-  return keep_last == 0 ? 0 : std::max(keep_last, kAlwaysKept);
-}
 
 std::vector<StepFolder> step_folders(const Path& checkpoints, const KnownSteps& known) {
   const std::vector<Found> listed = list(checkpoints);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checkpoint/folder/owner.h"
+#include "checkpoint/options.h"
 
 /// Which checkpoints of a run are kept, and how the others are removed.
 namespace echelon::checkpoint {
@@ -18,9 +19,6 @@ struct RetentionPolicy {
   std::int64_t keep_every = 0;           ///< those whose step is a multiple of it; 0: none
   std::vector<std::int64_t> keep_steps;  ///< these, such as the one with the best validation loss
 };
-
-/// How many proven commits keep_last asks for: at least two; 0: all stay.
-[[nodiscard]] std::int64_t commits_to_keep(std::int64_t keep_last);
 
 enum class StepState {
   kWhole,        ///< committed, and every file is there with its size

@@ -46,5 +46,32 @@ TEST(StartChecks, RoomIsNeededForCheckpointsThatAreStillToCome) {
   EXPECT_EQ(verdict(kGiB - 1), Verdict::kFault);
 }
 
+TEST(StartChecks, OnlyAKnownNumberOfSavesLimitsTheRoomForCheckpoints) {
+  const test::TempDir folder;
+  const auto needed = [&](const TrainOptions& train, const CheckpointOptions& checkpoint) {
+    Recipe recipe;
+    recipe.run.dir = folder.path().string();
+    recipe.train = train;
+    recipe.checkpoint = checkpoint;
+    const Finding finding = check_room(recipe, {.checkpoint_bytes = 1}, {.available_bytes = 1000});
+    return finding.verdict == Verdict::kOk ? finding.values["checkpoints"].get<int>() : -1;
+  };
+  TrainOptions steps;
+  steps.steps = 100;
+  TrainOptions epochs = steps;
+  epochs.epochs = 3;
+  EXPECT_EQ(needed(steps, {.every_steps = 50}), 2);
+  EXPECT_EQ(needed(steps, {.every_steps = 10, .keep_last = 1}), 3) << "two commits always stay";
+  EXPECT_EQ(needed(steps, {.every_steps = 10, .keep_last = 0}), 10);
+  EXPECT_EQ(needed(steps, {.every_steps = 0}), 1) << "that of the end";
+  EXPECT_EQ(needed(steps, {.every_steps = 0, .every_minutes = 5}), 4);
+  EXPECT_EQ(needed(steps, {.every_steps = 0, .auto_interval = true}), 4);
+  EXPECT_EQ(needed(steps, {.every_steps = 0, .keep_best = true}), 5);
+  EXPECT_EQ(needed(epochs, {.every_steps = 1000}), 4);
+  EXPECT_EQ(needed(epochs, {.every_steps = 10, .keep_last = 0}), -1);
+  EXPECT_EQ(needed(epochs, {.every_steps = 10, .keep_every_steps = 20}), -1);
+  EXPECT_EQ(needed(steps, {.every_minutes = 5, .keep_last = 0}), -1);
+}
+
 }  // namespace
 }  // namespace echelon::app::doctor

@@ -103,8 +103,9 @@ Finding check_tokenizer(const Recipe& recipe) {
 
 Finding check_room(const Recipe& recipe, const RecipeSize& size, const FolderFacts& folder) {
   const std::int64_t there = checkpoints_in(recipe.run.dir);
+  const std::optional<std::int64_t> most = checkpoints_kept(recipe);
   // At least the one that is being written is still to come.
-  const auto kept = static_cast<std::uint64_t>(std::max<std::int64_t>(1, checkpoints_kept(recipe) - there));
+  const auto kept = static_cast<std::uint64_t>(std::max<std::int64_t>(1, most.value_or(1) - there));
   const std::uint64_t needed = size.checkpoint_bytes * kept;
   Finding finding = ok("checkpoint_room",
                        str(kept, there > 0 ? " more" : "", kept == 1 ? " checkpoint of " : " checkpoints of ",
@@ -113,7 +114,13 @@ Finding check_room(const Recipe& recipe, const RecipeSize& size, const FolderFac
   finding.values = {{"checkpoint_bytes", size.checkpoint_bytes},
                     {"checkpoints", kept},
                     {"available_bytes", folder.available_bytes}};
-  if (needed <= folder.available_bytes) return finding;
+  if (needed <= folder.available_bytes) {
+    if (most) return finding;
+    finding.verdict = Verdict::kUnknown;
+    finding.text += "; how many this run keeps depends on its data or on time";
+    finding.advice = "bound them: checkpoint.keep_last above 0 and, with train.epochs, no keep_every_steps";
+    return finding;
+  }
   finding.verdict = Verdict::kFault;
   finding.advice = "make room, keep fewer (checkpoint.keep_last), or set run.dir to a larger file system";
   return finding;

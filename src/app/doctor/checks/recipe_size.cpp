@@ -1,6 +1,7 @@
 #include "app/doctor/checks/recipe_size.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "shapes/lora.h"
 
@@ -88,15 +89,21 @@ std::optional<RecipeSize> size_of(const Recipe& recipe, int ranks, int ranks_per
                     .staging_bytes = recipe.checkpoint.async ? mine_saved : 0};
 }
 
-std::int64_t checkpoints_kept(const Recipe& recipe) {
+std::optional<std::int64_t> checkpoints_kept(const Recipe& recipe) {
   const CheckpointOptions& options = recipe.checkpoint;
+  const bool at_other_times = options.every_minutes > 0 || options.auto_interval || options.keep_best;
+  if (options.every_steps == 0 && !at_other_times) return 1;  // the one at the end
   const std::int64_t steps = recipe.train.steps;
-  const std::int64_t saves =
-      options.every_steps > 0 ? (steps + options.every_steps - 1) / options.every_steps : 1;
-  if (options.keep_last == 0) return std::max<std::int64_t>(1, saves);
-  const std::int64_t milestones = options.keep_every_steps > 0 ? steps / options.keep_every_steps : 0;
-  const std::int64_t kept = options.keep_last + milestones + (options.keep_best ? 1 : 0) + 1;
-  return std::clamp<std::int64_t>(kept, 1, std::max<std::int64_t>(1, saves));
+  const bool steps_known = recipe.train.epochs == 0;  // else they depend on the data
+  constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max();
+  std::int64_t most = kUnbounded;
+  if (steps_known && !at_other_times)
+    most = std::max<std::int64_t>(1, (steps + options.every_steps - 1) / options.every_steps);
+  if (options.keep_last > 0 && (steps_known || options.keep_every_steps == 0)) {
+    const std::int64_t milestones = options.keep_every_steps > 0 ? steps / options.keep_every_steps : 0;
+    most = std::min(most, commits_to_keep(options.keep_last) + milestones + (options.keep_best ? 1 : 0) + 1);
+  }
+  return most == kUnbounded ? std::nullopt : std::optional(most);
 }
 
 }  // namespace echelon::app::doctor

@@ -18,7 +18,8 @@ struct RecipeSize {
 /// Returns nothing if the number of parameters exceeds 64 bits.
 [[nodiscard]] std::optional<RecipeSize> size_of(const Recipe& recipe, int ranks, int ranks_per_node);
 
-/// The largest number of checkpoints in the run folder at one time, including the one being written.
-[[nodiscard]] std::int64_t checkpoints_kept(const Recipe& recipe);
+/// The largest number of checkpoints in the run folder at one time, including the one being written. Nothing
+/// if the recipe sets no bound: how many there will be depends on the data or on time.
+[[nodiscard]] std::optional<std::int64_t> checkpoints_kept(const Recipe& recipe);
 
 }  // namespace echelon::app::doctor
