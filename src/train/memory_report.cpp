@@ -61,6 +61,7 @@ MemoryReport memory_by_purpose(const TrainState& state) {
   MemoryReport report;
   for (const auto& unit : state.model.units()) {
     report.weights += static_cast<std::int64_t>(unit->master().nbytes());
+    report.offloaded |= unit->master().is_cpu() && !state.model.device().is_cpu();
     report.gradients += static_cast<std::int64_t>(unit->gradient().nbytes());
   }
   for (const OptimizerState& kind : state.optim.states()) {
@@ -99,7 +100,7 @@ std::array<MemoryCategory, 9> categories(const MemoryReport& r, std::uint64_t de
            {"whole_gradients", r.outgoing.peak},
            {"staging", r.staging.peak},
            {"pool", r.pool},
-           {"activations", tensors - r.pool - (on_host ? r.persistent() : 0)}}};
+           {"activations", tensors - r.pool - (r.offloaded ? 0 : r.persistent())}}};
 }
 
 std::string describe(const MemoryReport& r, bool peaks) {

@@ -17,6 +17,7 @@ struct MemoryReport {
   BufferPool::Bytes outgoing;         ///< whole gradients of units
   BufferPool::Bytes staging;          ///< casts, copies between devices, parts kept for backward
   std::int64_t pool = 0;              ///< allocated by the pool for these three
+  bool offloaded = false;             ///< the first four are in host memory beside a device
   std::int64_t tensors_peak = 0;      ///< all host tensors, those above included
   std::int64_t tensors_reserved = 0;  ///< obtained from the system for tensors
   std::int64_t compiled = 0;          ///< code that libraries compiled at run time (matrix products)
