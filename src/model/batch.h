@@ -53,6 +53,13 @@ struct SampleShape {
   std::int64_t target_tokens = 0;  ///< target tokens of an encoder-decoder
 };
 
+/// Floating-point operations of forward and backward for one sample, a third of them forward.
+struct SampleFlops {
+  double matrices = 0;   ///< of products with weights
+  double attention = 0;  ///< of products of activations
+  [[nodiscard]] double all() const { return matrices + attention; }
+};
+
 /// The result of one evaluation pass, summed over the batch.
 struct Score {
   at::Tensor loss;  ///< fp32 scalar, as Model::loss

@@ -205,7 +205,7 @@ double CausalModel::looked_up() const {
   return options_.tie_embeddings ? 0.0 : static_cast<double>(embedding_->numel());
 }
 
-double CausalModel::flops_per_sample(const SampleShape& shape) const {
+SampleFlops CausalModel::flops_per_sample(const SampleShape& shape) const {
   const double matrices = static_cast<double>(numel()) - looked_up();
   // Two products of 2 FLOPs per pair of positions and element, thrice for forward and backward. A token of a
   // window sees that many positions at most; without one, all are counted, as the formula of PaLM does.
@@ -215,7 +215,8 @@ double CausalModel::flops_per_sample(const SampleShape& shape) const {
     seen += static_cast<double>(window == 0 ? shape.tokens : std::min(window, shape.tokens));
   }
   const double attention = 12.0 * static_cast<double>(options_.heads * head_size(options_)) * seen;
-  return static_cast<double>(shape.tokens) * (6.0 * matrices + attention);
+  const auto tokens = static_cast<double>(shape.tokens);
+  return {tokens * 6.0 * matrices, tokens * attention};
 }
 
 at::Tensor times(const at::Tensor& x, double factor) {

@@ -16,7 +16,7 @@ class CausalModel : public Model {
   Score evaluate(const Batch& batch) override;
   at::Tensor token_losses(const Batch& batch, const at::Tensor& tokens, const at::Tensor& targets) override;
   std::unique_ptr<Decoder> decoder(const Batch& prompts) const override;
-  double flops_per_sample(const SampleShape& shape) const override;
+  SampleFlops flops_per_sample(const SampleShape& shape) const override;
 
  protected:
   /// The parts in which a pass over whole sequences and a step of generation differ.

@@ -60,9 +60,8 @@ class Model {
   /// The config.json with which transformers can load exported weights.
   [[nodiscard]] virtual std::string hugging_face_config() const = 0;
 
-  /// Floating-point operations of forward and backward for one sample, used for MFU: 6 per token and weight
-  /// of a matrix product, plus attention (PaLM, appendix B).
-  [[nodiscard]] virtual double flops_per_sample(const SampleShape& shape) const = 0;
+  /// Used for MFU: 6 operations per token and weight of a matrix product, plus attention (PaLM, appendix B).
+  [[nodiscard]] virtual SampleFlops flops_per_sample(const SampleShape& shape) const = 0;
 
  protected:
   std::vector<std::unique_ptr<Layer>> layers_;

@@ -72,13 +72,14 @@ at::Tensor PatchClassifier::logits(const Batch& batch) {
   });
 }
 
-double PatchClassifier::flops_with(double attention) const {
+SampleFlops PatchClassifier::flops_with(double attention) const {
   const auto count = static_cast<double>(tokens());
   const double h = static_cast<double>(options_.hidden_size);
   const double block = 4 * h * h + 2 * h * static_cast<double>(options_.intermediate_size);
-  return static_cast<double>(options_.layers) * count * (6 * block + attention) +
-         6 * ((count - 1) * static_cast<double>(patch_.weight->numel()) +
-              static_cast<double>(classifier_.weight->numel()));
+  const double blocks = static_cast<double>(options_.layers) * count;
+  const double ends = (count - 1) * static_cast<double>(patch_.weight->numel()) +
+                      static_cast<double>(classifier_.weight->numel());
+  return {6 * (blocks * block + ends), blocks * attention};
 }
 
 }  // namespace echelon

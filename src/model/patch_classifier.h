@@ -36,7 +36,7 @@ class PatchClassifier : public ImageClassifier {
                                                  const Batch& draws) const = 0;
   /// Floating-point operations per sample. `attention`: those of attention per token and block, without
   /// products with weights.
-  [[nodiscard]] double flops_with(double attention) const;
+  [[nodiscard]] SampleFlops flops_with(double attention) const;
 
   const ModelOptions options_;
   const ShapeTable shapes_;

@@ -41,7 +41,7 @@ class Sequence final : public Model {
     return x.square().sum() * gradient_scale;
   }
   std::string hugging_face_config() const override { return "{}"; }
-  double flops_per_sample(const SampleShape&) const override { return 0; }
+  SampleFlops flops_per_sample(const SampleShape&) const override { return {}; }
 
  private:
   std::vector<int> order_;

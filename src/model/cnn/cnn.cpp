@@ -59,7 +59,7 @@ std::string Cnn::hugging_face_config() const {
   return config.dump(2) + "\n";
 }
 
-double Cnn::flops_per_sample(const SampleShape& /*shape*/) const {
+SampleFlops Cnn::flops_per_sample(const SampleShape& /*shape*/) const {
   const auto elements = [](const Part& part) { return static_cast<double>(part.product.weight->numel()); };
   double products = elements(fc1_) + elements(fc2_);
   // A weight of a convolution is multiplied at each output position; there is no padding.
@@ -68,7 +68,7 @@ double Cnn::flops_per_sample(const SampleShape& /*shape*/) const {
     side -= convolution->product.weight->shape().back() - 1;
     products += static_cast<double>(side * side) * elements(*convolution);
   }
-  return 6.0 * products;
+  return {.matrices = 6.0 * products};
 }
 
 }  // namespace echelon

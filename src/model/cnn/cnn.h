@@ -13,7 +13,7 @@ class Cnn : public ImageClassifier {
   Cnn(const ModelOptions& options, const ModelTypes& types);
 
   std::string hugging_face_config() const override;
-  double flops_per_sample(const SampleShape& shape) const override;
+  SampleFlops flops_per_sample(const SampleShape& shape) const override;
 
  private:
   struct Part {

@@ -108,7 +108,7 @@ std::string DeepVit::hugging_face_config() const {
   return config.dump(2) + "\n";
 }
 
-double DeepVit::flops_per_sample(const SampleShape& /*shape*/) const {
+SampleFlops DeepVit::flops_per_sample(const SampleShape& /*shape*/) const {
   const double h = static_cast<double>(options_.hidden_size);
   const double heads = static_cast<double>(options_.heads);
   return flops_with((12.0 * h + 6.0 * heads * heads) * static_cast<double>(tokens()));

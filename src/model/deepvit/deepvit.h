@@ -14,7 +14,7 @@ class DeepVit : public PatchClassifier {
   DeepVit(const ModelOptions& options, const ModelTypes& types);
 
   std::string hugging_face_config() const override;
-  double flops_per_sample(const SampleShape& shape) const override;
+  SampleFlops flops_per_sample(const SampleShape& shape) const override;
 
  private:
   struct Block {

@@ -186,7 +186,7 @@ std::string T5::hugging_face_config() const {
   return config.dump(2) + "\n";
 }
 
-double T5::flops_per_sample(const SampleShape& shape) const {
+SampleFlops T5::flops_per_sample(const SampleShape& shape) const {
   const auto hidden = static_cast<double>(options_.hidden_size);
   const double projection = hidden * static_cast<double>(options_.heads * head_size(options_));
   const double matrices = options_.feed_forward == FeedForward::kGatedGelu ? 3.0 : 2.0;
@@ -201,7 +201,7 @@ double T5::flops_per_sample(const SampleShape& shape) const {
                                     hidden * static_cast<double>(options_.vocab_size));
   const double pairs = static_cast<double>(options_.layers) * sources * sources +
                        decoder * (targets * targets + targets * sources);
-  return 6.0 * weights + 12.0 * projection / hidden * pairs;
+  return {6.0 * weights, 12.0 * projection / hidden * pairs};
 }
 
 }  // namespace echelon

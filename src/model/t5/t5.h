@@ -18,7 +18,7 @@ class T5 : public Model {
   /// `prompts`: sources, the input of the encoder.
   std::unique_ptr<Decoder> decoder(const Batch& prompts) const override;
   std::string hugging_face_config() const override;
-  double flops_per_sample(const SampleShape& shape) const override;
+  SampleFlops flops_per_sample(const SampleShape& shape) const override;
 
  private:
   /// Encoder or decoder.

@@ -100,7 +100,7 @@ std::string Vit::hugging_face_config() const {
   return config.dump(2) + "\n";
 }
 
-double Vit::flops_per_sample(const SampleShape& /*shape*/) const {
+SampleFlops Vit::flops_per_sample(const SampleShape& /*shape*/) const {
   return flops_with(12.0 * static_cast<double>(options_.hidden_size * tokens()));
 }
 

@@ -482,7 +482,7 @@ class Twice final : public Model {
     return z.square().sum() * gradient_scale;
   }
   std::string hugging_face_config() const override { return "{}"; }
-  double flops_per_sample(const SampleShape&) const override { return 0; }
+  SampleFlops flops_per_sample(const SampleShape&) const override { return {}; }
   int runs = 0;  ///< of the block
 
  private:
