@@ -254,6 +254,20 @@ std::vector<std::string> device_names() {
   return kDevices.names();
 }
 
+std::string device_of_gpu(const std::string& name) {
+  std::string spaced = in_lower_case(name);
+  std::ranges::replace_if(
+      spaced, [](char c) { return c == '-' || c == '_'; }, ' ');
+  const std::vector<std::string> words = split(spaced, ' ');
+  const auto has = [&](const std::string& word) { return std::ranges::find(words, word) != words.end(); };
+  if (has("pcie") || has("nvl")) return "";
+  for (const std::string& known : kDevices.names()) {
+    const std::size_t dash = known.find('-');
+    if (has(known.substr(0, dash)) && (dash == known.npos || has(known.substr(dash + 1) + 'b'))) return known;
+  }
+  return "";
+}
+
 std::vector<std::string> network_names() {
   return kNetworks.names();
 }

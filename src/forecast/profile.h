@@ -54,6 +54,11 @@ struct Device {
 [[nodiscard]] std::vector<std::string> device_names();
 [[nodiscard]] std::vector<std::string> network_names();
 
+/// The profile of a GPU as CUDA or Slurm names it: "h200" of "NVIDIA H200", "h100" of
+/// "nvidia_h100_80gb_hbm3", "a100-40g" of "NVIDIA A100-SXM4-40GB". Empty if there is none, as for the slower
+/// cards on PCIe, or if the name lacks a size of memory that tells profiles apart.
+[[nodiscard]] std::string device_of_gpu(const std::string& name);
+
 /// Returns a profile by its name, in capital letters too, or from a file: a text that contains '/' or ends in
 /// ".json". Throws Error(kUsage): an unknown name in one line with those it may mean, an unreadable file, and
 /// all faults of a profile, one line each with the full key, what was found and what was expected.

@@ -12,7 +12,6 @@
 #include "base/foreign_json.h"
 #include "base/log.h"
 #include "base/mutex.h"
-#include "base/number.h"
 #include "base/process/program.h"
 #include "base/str.h"
 #include "forecast/profile.h"
@@ -23,18 +22,6 @@ namespace {
 
 std::string bytes(double count) {
   return human_bytes(static_cast<std::uint64_t>(count));
-}
-
-/// The profile whose name is in the GPU's: "h200" of "NVIDIA H200". A name with a size of memory,
-/// "a100-40g", needs both parts: "NVIDIA A100-SXM4-40GB".
-std::string profile_of(const std::string& gpu) {
-  const std::string name = in_lower_case(gpu);
-  for (const std::string& known : forecast::device_names()) {
-    const std::size_t dash = known.find('-');
-    const bool fits = name.find(known.substr(0, dash)) != name.npos;
-    if (fits && (dash == known.npos || name.find(known.substr(dash + 1)) != name.npos)) return known;
-  }
-  return "";
 }
 
 /// Returns whether a forecast was right within a factor of two. Any other is no help on a terminal.
@@ -60,7 +47,7 @@ nlohmann::json to_json(const MeasuredStep& step, bool on_host) {
 
 ForecastCheck::ForecastCheck(const TrainOptions& train, const JobInfo& info, const Compute& compute)
     : job_{.ranks = info.size, .ranks_per_node = info.local_size}, gpu_(compute.accelerator != nullptr) {
-  if (gpu_) device_ = profile_of(compute.accelerator->device_name(compute.device.index()));
+  if (gpu_) device_ = forecast::device_of_gpu(compute.accelerator->device_name(compute.device.index()));
   if (train.threads_per_rank == 0) overrides_ = str("train.threads_per_rank=", at::get_num_threads());
 }
 

@@ -76,6 +76,19 @@ TEST(Profile, EveryDeviceIsValid) {
   }
 }
 
+TEST(Profile, OfAGpuIsFoundByTheWordsOfItsName) {
+  EXPECT_EQ(device_of_gpu("NVIDIA H100 80GB HBM3"), "h100");
+  EXPECT_EQ(device_of_gpu("NVIDIA H200"), "h200");
+  EXPECT_EQ(device_of_gpu("NVIDIA GB200"), "gb200");
+  EXPECT_EQ(device_of_gpu("NVIDIA B200"), "b200");
+  EXPECT_EQ(device_of_gpu("NVIDIA A100-SXM4-40GB"), "a100-40g");
+  EXPECT_EQ(device_of_gpu("NVIDIA A100-SXM4-80GB"), "a100-80g");
+  EXPECT_EQ(device_of_gpu("nvidia_h100_80gb_hbm3"), "h100");
+  for (const char* other : {"NVIDIA GH200 480GB", "NVIDIA H100 PCIe", "NVIDIA H100 NVL",
+                            "NVIDIA A100-PCIE-40GB", "NVIDIA A100", "NVIDIA L40", ""})
+    EXPECT_EQ(device_of_gpu(other), "") << other;
+}
+
 TEST(Profile, EveryNetworkIsValid) {
   const std::vector<std::string> names{"efa-1600g",    "efa-3200g",       "efa-400g",       "ethernet-100g",
                                        "ethernet-25g", "infiniband-200g", "infiniband-400g"};
