@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "base/terminal/command_line.h"
 #include "base/terminal/standard_output.h"
+#include "forecast/profile.h"
 #include "recipe/compare.h"
 
 namespace echelon::app {
@@ -44,11 +45,15 @@ void print_job(const submit::Submission& submission, const std::string& job) {
     print(str("run      ", submission.runs[n].dir.string(), "  ", submission.swept[n], "\n"));
 }
 
-/// What the ranks will run on, as far as the command line says.
+/// What the ranks will run on, as far as the command line says. Throws Error(kUsage) for a limit of memory
+/// on GPUs that are not known: a plan of CPU ranks would not be one of theirs.
 PlanTarget target_of(const SubmitArguments& arguments, const submit::Allocation& job) {
   const submit::Options& options = arguments.options;
   const std::string device =
       arguments.gpu.empty() ? device_in(options.gpus_per_node, options.gres) : arguments.gpu;
+  if (device.empty() && job.gpus_per_node > 0 && arguments.memory_bytes > 0)
+    throw Error(Code::kUsage, "--memory: which GPUs the nodes have is not known; add --gpu DEVICE (",
+                join(forecast::device_names(), ", "), ")");
   const auto per_node = static_cast<int>(job.tasks_per_node);
   return {.gpu = device.empty() ? "cpu" : device,
           .job = {.ranks = static_cast<int>(job.nodes) * per_node, .ranks_per_node = per_node},

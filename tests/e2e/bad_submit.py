@@ -70,10 +70,18 @@ class Tests(product.Case):
     def test_submit_of_what_no_device_of_that_name_holds(self):
         """Slurm's names of GPUs often leave the size of their memory out."""
         self.recipe()
-        for gpus in ["--gpus-per-node", "a100:1"], ["--gres", "gpu:A100:1,lustre"]:
+        for gpus in ["--gpus-per-node", "a100:1"], ["--gres", "gpu:A100:1,lustre"], ["--gres", "gpu:nvidia_a100-sxm4-80gb:1"]:
             result = self.command(product.ECHELON, "submit", "recipe.yaml", *gpus, "train.device=auto", "model.layers=4",
                                   "model.hidden_size=16384", "model.heads=128", "model.intermediate_size=65536", code=2)
             self.assertRegex(result.err, r"the recipe does not fit: a rank needs .* GiB of 79.2 GiB .NVIDIA A100 SXM4 80 GB")
+
+    def test_submit_with_a_limit_of_memory_for_unknown_gpus(self):
+        """CPU ranks need other memory, so a plan of them says nothing of GPUs."""
+        self.recipe()
+        for gpus in ["--gpus-per-node", 1], ["--gres", "gpu:mi300:1"]:
+            result = self.command(product.ECHELON, "submit", "recipe.yaml", *gpus, "train.device=auto", "--memory", "80GiB",
+                                  code=2)
+            self.assertIn("which GPUs the nodes have is not known; add --gpu DEVICE (a100-40g, ", result.err)
 
     def test_validate_of_a_value_that_is_no_keys(self):
         self.expect(2, product.ECHELON, "validate", self.recipe(), "--value", "run.folder")

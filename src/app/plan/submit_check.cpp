@@ -63,7 +63,8 @@ std::string advice(const Planner& planner, const LoadedRecipe& loaded) {
 std::string device_in(const std::string& gpus_per_node, const std::string& gres) {
   for (const std::string& text : {gpus_per_node, gres}) {
     for (const std::string& word : words_of(text)) {
-      const std::string device = largest_of(word);
+      std::string device = largest_of(word);
+      if (device.empty()) device = forecast::device_of_gpu(word);
       if (!device.empty()) return device;
     }
   }

@@ -8,7 +8,8 @@
 namespace echelon::app {
 
 /// The device in "h100:8" or "gpu:h100:8,lustre" (options of Slurm), if it is one whose profile is known;
-/// else empty. A name without the size of its memory ("a100") is the one with most.
+/// else empty. A name without the size of its memory ("a100") is the one with most; one that Slurm found by
+/// itself ("nvidia_h100_80gb_hbm3") is known, too.
 [[nodiscard]] std::string device_in(const std::string& gpus_per_node, const std::string& gres);
 
 /// Throws Error(kUsage), with the best change that fits, for a recipe that a rank's memory cannot hold on
