@@ -98,7 +98,7 @@ std::vector<Key> schedule_keys() {
             {ScheduleKind::kCosine, "a cosine from optim.lr down to min_lr"},
             {ScheduleKind::kWarmupCosine, "linear up to optim.lr, then a cosine down to min_lr"},
             {ScheduleKind::kWarmupStableDecay,
-             "linear up to optim.lr, constant, then down to min_lr over the last `decay_steps`"},
+             "linear up to optim.lr, constant, then linearly down to min_lr over the last `decay_steps`"},
             {ScheduleKind::kSequence, "the phases of `sequence`, one after the other"}}),
        "", "Learning rate by step."},
       {ECHELON_KEY(schedule.warmup_steps), IntegerRange{0, kMaxSteps}, "steps",
