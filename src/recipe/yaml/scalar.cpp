@@ -38,8 +38,7 @@ std::string path_problem(const std::string& text) {
     return "has a character that " + problem;
   if (text.starts_with('-')) return "starts with '-', which commands read as an option; write ./ before it";
   if (text.starts_with('~') || text.find('$') != std::string::npos) {
-    return "has a '~' or '$' that is not expanded here; write the path out, or pass it as an override and "
-           "let the shell expand it";
+    return "has a '~' or '$' that is not expanded here; write the path out, or $HOME/... on the command line";
   }
   return "";
 }
