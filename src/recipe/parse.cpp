@@ -119,12 +119,15 @@ class Parser {
   }
 
  private:
-  /// Returns whether a file is meant as a recipe: it has a section of one.
+  /// Returns whether a file is meant as a recipe: it has a section of one. AutoModel's files have some too.
   [[nodiscard]] static bool has_own_section(const Node& root) {
+    bool own = false;
     for (std::size_t i = 0; i + 1 < root.items.size(); i += 2) {
-      if (is_section(root.items[i].text) || root.items[i].text == "include") return true;
+      const std::string& name = root.items[i].text;
+      if (name == "step_scheduler") return false;
+      own = own || is_section(name) || name == "include";
     }
-    return false;
+    return own;
   }
 
   /// In the words of a resolved recipe that keeps them, else where it stands.

@@ -12,26 +12,32 @@ struct Mark {
   enum class Place { kBegin, kLineBegin, kAnywhere } place;
   std::string_view text;
   std::string_view is;
+  std::string_view advice;
 };
 
-constexpr const char* kWrite =
+constexpr std::string_view kWrite =
     "; write a recipe: `echelon recipes ls` lists examples, docs/recipe.md all keys";
-constexpr const char* kImport =
+constexpr std::string_view kTranslate = "; translate it: echelon recipes from FILE";
+constexpr std::string_view kTranslateToml = "; translate torchtitan's: echelon recipes from FILE.toml";
+constexpr std::string_view kImport =
     "; name its folder in a recipe's model.from, or make a checkpoint of it with echelon-ckpt import";
+constexpr std::string_view kScript =
+    "a script, such as a Slurm job's; echelon submit writes one from a recipe";
+constexpr std::string_view kArguments = "Hugging Face's TrainingArguments";
 
 /// The first that fits counts.
 constexpr std::array kMarks{
-    Mark{Mark::Place::kBegin, "PK\x03\x04", "an archive, such as PyTorch's weights"},
-    Mark{Mark::Place::kBegin, "\x89HDF", "an HDF5 file, such as a shard of a checkpoint"},
-    Mark{Mark::Place::kBegin, "#!",
-         "a script, such as a Slurm job's; echelon submit writes one from a recipe"},
-    Mark{Mark::Place::kLineBegin, "#SBATCH ",
-         "a script, such as a Slurm job's; echelon submit writes one from a recipe"},
-    Mark{Mark::Place::kLineBegin, "base_model:", "an axolotl configuration"},
-    Mark{Mark::Place::kAnywhere, "\"zero_optimization\"", "a DeepSpeed configuration"},
-    Mark{Mark::Place::kAnywhere, "\"per_device_train_batch_size\"", "Hugging Face's TrainingArguments"},
-    Mark{Mark::Place::kAnywhere, "\"output_dir\"", "Hugging Face's TrainingArguments"},
-    Mark{Mark::Place::kAnywhere, "\"model_type\"", "the config.json of a Hugging Face model"},
+    Mark{Mark::Place::kBegin, "PK\x03\x04", "an archive, such as PyTorch's weights", kImport},
+    Mark{Mark::Place::kBegin, "\x89HDF", "an HDF5 file, such as a shard of a checkpoint", kWrite},
+    Mark{Mark::Place::kBegin, "#!", kScript, kWrite},
+    Mark{Mark::Place::kLineBegin, "#SBATCH ", kScript, kWrite},
+    Mark{Mark::Place::kLineBegin, "base_model:", "an axolotl configuration", kTranslate},
+    Mark{Mark::Place::kLineBegin, "step_scheduler:", "a configuration of NeMo AutoModel", kTranslate},
+    Mark{Mark::Place::kLineBegin, "per_device_train_batch_size:", kArguments, kTranslate},
+    Mark{Mark::Place::kAnywhere, "\"zero_optimization\"", "a DeepSpeed configuration", kWrite},
+    Mark{Mark::Place::kAnywhere, "\"per_device_train_batch_size\"", kArguments, kTranslate},
+    Mark{Mark::Place::kAnywhere, "\"output_dir\"", kArguments, kTranslate},
+    Mark{Mark::Place::kAnywhere, "\"model_type\"", "the config.json of a Hugging Face model", kImport},
 };
 
 bool fits(const Mark& mark, std::string_view text) {
@@ -63,11 +69,9 @@ bool is_toml(std::string_view text) {
 
 std::string foreign_file(std::string_view text) {
   if (is_safetensors(text)) return str("a safetensors file, which holds weights", kImport);
-  if (is_toml(text)) return str("a TOML file, such as torchtitan's", kWrite);
+  if (is_toml(text)) return str("a TOML file, such as torchtitan's", kTranslateToml);
   const auto mark = std::ranges::find_if(kMarks, [&](const Mark& one) { return fits(one, text); });
-  if (mark == kMarks.end()) return "";
-  const bool model = mark->is.ends_with("model") || mark->is.ends_with("weights");
-  return str(mark->is, model ? kImport : kWrite);
+  return mark == kMarks.end() ? "" : str(mark->is, mark->advice);
 }
 
 }  // namespace echelon::recipe
