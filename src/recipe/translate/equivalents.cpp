@@ -128,6 +128,8 @@ constexpr Equivalent kAutoModel[]{
     {"optimizer.weight_decay", Take::kCopy, "optim.weight_decay", ""},
     {"optimizer.momentum", Take::kCopy, "optim.momentum", ""},
     {"optimizer.nesterov", Take::kCopy, "optim.nesterov", ""},
+    {"optimizer.adjust_lr_fn", Take::kWords, "optim.muon.scale",
+     "original=spectral match_rms_adamw=match_adamw"},
     {"lr_scheduler.lr_decay_style", Take::kInput, "schedule.kind", ""},
     {"lr_scheduler.lr_warmup_steps", Take::kInput, "schedule.warmup_steps", ""},
     {"lr_scheduler.min_lr", Take::kCopy, "schedule.min_lr", ""},

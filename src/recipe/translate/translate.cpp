@@ -208,6 +208,10 @@ class Translator : Collected {
       remark(*kind, name == "adam"
                         ? "Adam's decay is part of the gradient; AdamW's, which is set here, is not"
                         : "optim.kind has no equal of it");
+    if (name != "muon") return;
+    make_default("optim.muon.scale", "spectral");
+    if (trainer_ == Trainer::kAxolotl)
+      remark(*kind, "there the factor of a wide matrix is sqrt(rows / columns); of spectral it is 1");
   }
 
   [[nodiscard]] bool decays() const {

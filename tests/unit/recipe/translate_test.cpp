@@ -248,6 +248,22 @@ TEST(Translate, DecaysWhatIsDecayedThere) {
   EXPECT_EQ(value(of("a.yml", axolotl + "adapter: lora\n"), "optim.no_decay"), "");
 }
 
+TEST(Translate, ScalesMuonsRateAsThere) {
+  const auto scale_of = [](const std::string& optimizer) {
+    return value(of("n.yaml",
+                    "step_scheduler: {max_steps: 10}\nmodel: {pretrained_model_name_or_path: org/m}\n"
+                    "optimizer: {_target_: " +
+                        optimizer + "}\n"),
+                 "optim.muon.scale");
+  };
+  EXPECT_EQ(scale_of("torch.optim.Muon"), "spectral") << "its default, which is not ours";
+  EXPECT_EQ(scale_of("torch.optim.Muon, adjust_lr_fn: match_rms_adamw"), "match_adamw");
+  EXPECT_EQ(scale_of("torch.optim.AdamW"), "");
+  const Translation axolotl = of("a.yml", "base_model: m\noptimizer: muon\n");
+  EXPECT_EQ(value(axolotl, "optim.muon.scale"), "spectral");
+  EXPECT_TRUE(remarks(axolotl, "line 2: optimizer: muon; there the factor of a wide matrix"));
+}
+
 TEST(Translate, RefusesWhatItDoesNotKnow) {
   const auto message = [](const std::string& name, const std::string& text) {
     return test::refusal(Code::kUsage, [&] { (void)of(name, text); });
