@@ -51,6 +51,17 @@ constexpr OtherValue kOtherValues[]{
     {"train.device", "gpu", "cuda"},
 };
 
+constexpr OtherKey kOtherKeys[]{
+    {"lora.r", "lora.rank"},
+    {"model.num_hidden_layers", "model.layers"},
+    {"model.num_attention_heads", "model.heads"},
+    {"model.num_key_value_heads", "model.kv_heads"},
+    {"model.max_position_embeddings", "model.max_positions"},
+    {"model.head_dim", "model.head_size"},
+    {"optim.name", "optim.kind"},
+    {"optim.type", "optim.kind"},
+};
+
 constexpr Absent kAbsent[]{
     {"compile", "nothing is compiled ahead, the operations are fused as they are: remove it"},
     {"wandb",
@@ -66,6 +77,10 @@ constexpr Absent kAbsent[]{
 
 std::span<const Absent> absent() {
   return kAbsent;
+}
+
+std::span<const OtherKey> other_keys() {
+  return kOtherKeys;
 }
 
 std::span<const OtherValue> other_values() {

@@ -12,6 +12,14 @@ struct Absent {
 
 [[nodiscard]] std::span<const Absent> absent();
 
+/// A key's name in other programs; those of translated configurations are in equivalents.cpp.
+struct OtherKey {
+  std::string_view path;  ///< as if it were a key
+  std::string_view key;   ///< ours
+};
+
+[[nodiscard]] std::span<const OtherKey> other_keys();
+
 /// A value's name in another trainer or in older recipes.
 struct OtherValue {
   std::string_view path;   ///< our key; empty: every key that accepts `value`

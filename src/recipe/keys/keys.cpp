@@ -11,12 +11,14 @@
 namespace echelon::recipe {
 namespace {
 
-// Longer text is no misspelt name; bounds the cost of edit distances.
+// Shorter text is near to every short name. Longer text is no misspelt name; bounds the cost of edit
+// distances.
+constexpr std::size_t kShortestMiss = 3;
 constexpr std::size_t kLongestName = 40;
 
 /// nearest() with a stricter limit for short words: "bar" is not a misspelt "dir".
 std::string near_miss(const std::string& word, const std::vector<std::string>& candidates) {
-  if (word.size() > kLongestName) return "";
+  if (word.size() < kShortestMiss || word.size() > kLongestName) return "";
   const std::string near = nearest(word, candidates);
   const std::size_t most = std::max<std::size_t>(1, (word.size() - 1) / 2);
   return near.empty() || edit_distance(word, near) > most ? "" : near;
@@ -43,7 +45,7 @@ std::set<Name> all_names(std::string_view section, bool any_section) {
   }
   for (std::size_t trainer = 0; trainer < kWords<Trainer>.size(); ++trainer) {
     for (const Equivalent& other : equivalents_of(static_cast<Trainer>(trainer))) {
-      for (const std::string_view theirs : words_in(other.key.empty() ? "" : other.theirs)) {
+      for (const std::string_view theirs : words_in(find_key(other.key) == nullptr ? "" : other.theirs)) {
         const std::string_view name = theirs.substr(theirs.rfind('.') + 1);
         if (!name.empty() && !own.contains(std::string(name))) add(name, other.key);
       }
@@ -52,12 +54,13 @@ std::set<Name> all_names(std::string_view section, bool any_section) {
   return names;
 }
 
-/// The key that `leaf` names, exactly or nearly; "" if there is none or the name is ambiguous.
-std::string only_key(const std::string& leaf, const std::set<Name>& names) {
+/// The key that `leaf` names, exactly or, if `may_miss`, nearly; "" if there is none or the name is
+/// ambiguous.
+std::string only_key(const std::string& leaf, const std::set<Name>& names, bool may_miss) {
   std::vector<std::string> words;
   for (const Name& known : names) words.emplace_back(known.name);
   const bool exact = std::ranges::find(words, leaf) != words.end();
-  const std::string word = exact ? leaf : near_miss(leaf, words);
+  const std::string word = exact ? leaf : may_miss ? near_miss(leaf, words) : "";
   const auto is_meant = [&](const Name& known) { return known.name == word; };
   if (word.empty() || std::ranges::count_if(names, is_meant) != 1) return "";
   return std::string(std::ranges::find_if(names, is_meant)->path);
@@ -118,16 +121,20 @@ std::string meant_by(std::string_view path) {
   const std::string section = parent_of(path);
   const std::string leaf = leaf_of(path);
   if (leaf.empty()) return "";
+  const auto other = std::ranges::find(other_keys(), path, &OtherKey::path);
+  if (other != other_keys().end()) return std::string(other->key);
   if (section.empty()) {
     const std::string meant = meant_section(leaf);
     if (!meant.empty()) return meant;
   } else if (is_section(section)) {
-    const std::string meant = only_key(leaf, all_names(section, false));
+    const std::string meant = only_key(leaf, all_names(section, false), true);
     if (!meant.empty()) return meant;
     const std::string sub = near_miss(leaf, names_under(section));
     if (!sub.empty()) return str(section, '.', sub);
   }
-  return only_key(leaf, all_names("", true));
+  // What is named in one section is seldom a misspelt name of another, and these names say nothing alone.
+  if (!section.empty() && (leaf == "name" || leaf == "dim" || leaf == "enabled")) return "";
+  return only_key(leaf, all_names("", true), section.empty());
 }
 
 std::string suggestion_for(std::string_view path) {

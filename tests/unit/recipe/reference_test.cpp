@@ -166,6 +166,14 @@ TEST(OtherValues, AreOfValuesThatExistAndAreNotValuesThemselves) {
   }
 }
 
+TEST(OtherKeys, AreOfKeysThatExistAndAreNotKeysThemselves) {
+  for (const recipe::OtherKey& other : recipe::other_keys()) {
+    EXPECT_NE(recipe::find_key(other.key), nullptr) << other.key;
+    EXPECT_EQ(recipe::find_key(other.path), nullptr) << other.path;
+    EXPECT_EQ(recipe::meant_by(other.path), other.key);
+  }
+}
+
 TEST(Suggestions, FindNearNamesInTheSectionFirstAndElsewhereNext) {
   EXPECT_EQ(recipe::meant_by("model.layer"), "model.layers");
   EXPECT_EQ(recipe::meant_by("model.learning_rate"), "optim.lr");
@@ -174,6 +182,13 @@ TEST(Suggestions, FindNearNamesInTheSectionFirstAndElsewhereNext) {
   EXPECT_EQ(recipe::meant_by("shard.kind"),
             "");  // three sections have one: none is meant more than the others
   EXPECT_EQ(recipe::meant_by("foo.bar"), "");
+}
+
+TEST(Suggestions, DoNotGuess) {
+  EXPECT_EQ(recipe::meant_by("data.r"), "") << "too short for a near miss";
+  EXPECT_EQ(recipe::meant_by("model.learning_rat"), "") << "in another section only exact names count";
+  EXPECT_EQ(recipe::meant_by("steps2"), "train.steps") << "no section is named";
+  for (const char* path : {"data.name", "model.dim", "shard.enabled"}) EXPECT_EQ(recipe::meant_by(path), "");
 }
 
 }  // namespace
