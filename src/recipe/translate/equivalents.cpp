@@ -72,6 +72,8 @@ constexpr Equivalent kHuggingFace[]{
     {"lora_modules_to_save", Take::kCopy, "lora.also_train", ""},
     {"load_in_4bit load_in_8bit", Take::kNone, "", kQuantized},
     {"neftune_noise_alpha", Take::kNone, "", "there is no noise on embeddings"},
+    {"beta", Take::kInput, "train.dpo.beta", ""},
+    {"loss_type", Take::kInput, "loss_type", ""},
     {"label_smoothing_factor", Take::kNone, "", "there is no label smoothing"},
 };
 

@@ -72,6 +72,7 @@ class Translator : Collected {
 
   Translation finish() {
     make_model();
+    make_objective();
     make_data();
     make_batch();
     make_length();
@@ -113,6 +114,26 @@ class Translator : Collected {
              str("no preset is this model ('", printable(name), "'); set the sizes of section model"));
   }
 
+  /// DPO, if it is DPOTrainer's default objective.
+  void make_objective() {
+    const Setting* beta = input("train.dpo.beta");
+    const Setting* loss = input("loss_type");
+    const bool sigmoid = loss == nullptr || loss->text == "sigmoid" || loss->text == "[\"sigmoid\"]";
+    if (!sigmoid && loss->text != "nll")  // SFTTrainer's
+      remark(*loss,
+             "the recipe does not have this objective, which has no equal; for DPO, docs/preference.md, set "
+             "data.kind: preference and train.dpo.beta");
+    prefers_ = sigmoid && (beta != nullptr || loss != nullptr);
+    if (!prefers_) return;
+    if (beta != nullptr) make("train.dpo.beta", beta->text, *beta);
+    make_default("train.dpo.beta", "0.1");
+    if (lines["optim.lr"].comment == kTheirDefault) lines["optim.lr"].value = "1.0e-6";
+    remarks.push_back(
+        "there a sample is one pair, and max_length is of one answer; here data.seq_len is of as many pairs "
+        "as fit, both answers of each: raise it for long pairs, divide train.global_batch_size by the "
+        "number");
+  }
+
   void make_data() {
     const auto found = inputs.find("data.path");
     const bool pretrains =
@@ -138,12 +159,13 @@ class Translator : Collected {
     const bool by_share = validation != nullptr && trainer_ == Trainer::kAxolotl &&
                           read_number(validation->text, share).empty() && share < 1;
     if (by_share && share == 0) validation = nullptr;
-    lines["data.kind"] = {"data.kind", chats ? "chat" : "tokens", ""};
+    const std::string kind = prefers_ ? "preference" : chats ? "chat" : "tokens";
+    lines["data.kind"] = {"data.kind", kind, prefers_ ? "beta or loss_type, taken for DPO's" : ""};
     lines["data.path"] = {"data.path", "data/train.tok", "see the command above"};
     if (validation != nullptr)
       lines["data.validation.path"] = {"data.validation.path", "data/valid.tok", validation->path};
     const bool packs = trainer_ == Trainer::kAutoModel ? packed_ : input("data.packing") != nullptr;
-    if (chats && !packs)
+    if (kind == "chat" && !packs)
       remarks.push_back(
           "there a sample is one conversation, here as many as fit into data.seq_len: divide "
           "train.global_batch_size by that many");
@@ -154,8 +176,9 @@ class Translator : Collected {
     remarks.insert(
         remarks.begin(),
         str(sources.empty() ? "the data" : str("line ", line, ": ", printable(sources)),
-            "; download it, then: echelon prepare FILES ", chats ? "--format chat " : "", "--tokenizer ",
-            printable(name), " --output data",
+            "; download it, then: echelon prepare FILES ",
+            kind == "tokens" ? "" : str("--format ", kind, ' '), "--tokenizer ", printable(name),
+            " --output data",
             by_share && validation != nullptr ? " --validation-fraction " + validation->text : ""));
   }
 
@@ -324,6 +347,7 @@ class Translator : Collected {
   int ranks_;
   std::set<std::string> sections_;  ///< first parts of paths
   bool packed_ = false;             ///< by AutoModel
+  bool prefers_ = false;            ///< trains by DPO
   std::string folder_;              ///< of the model
   std::optional<std::int64_t> steps_;
 };

@@ -248,6 +248,27 @@ TEST(Translate, DecaysWhatIsDecayedThere) {
   EXPECT_EQ(value(of("a.yml", axolotl + "adapter: lora\n"), "optim.no_decay"), "");
 }
 
+TEST(Translate, TakesTheObjectiveOfDpo) {
+  const auto with = [](const std::string& more) {
+    return of("h.json", R"({"output_dir": "o", "model_name_or_path": "org/m")" + more + "}");
+  };
+  for (const char* loss : {"", R"(, "loss_type": "sigmoid")", R"(, "loss_type": ["sigmoid"])"}) {
+    const Translation made = with(R"(, "beta": 0.2)" + std::string(loss));
+    EXPECT_EQ(value(made, "data.kind"), "preference");
+    EXPECT_EQ(value(made, "train.dpo.beta"), "0.2");
+    EXPECT_EQ(value(made, "optim.lr"), "1.0e-6") << "DPOConfig's default";
+    EXPECT_TRUE(remarks(made, "echelon prepare FILES --format preference --tokenizer m"));
+    EXPECT_TRUE(remarks(made, "there a sample is one pair"));
+  }
+  const Translation other = with(R"(, "beta": 0.2, "loss_type": "ipo")");
+  EXPECT_EQ(value(other, "data.kind"), "chat");
+  EXPECT_EQ(value(other, "train.dpo.beta"), "");
+  EXPECT_TRUE(remarks(other, "loss_type: ipo; the recipe does not have this objective"));
+  EXPECT_EQ(value(with(R"(, "loss_type": "sigmoid")"), "train.dpo.beta"), "0.1") << "its default";
+  EXPECT_FALSE(remarks(with(R"(, "loss_type": "nll")"), "loss_type")) << "SFTTrainer's";
+  EXPECT_EQ(value(with(R"(, "adam_beta1": 0.8)"), "data.kind"), "chat") << "Adam's";
+}
+
 TEST(Translate, ScalesMuonsRateAsThere) {
   const auto scale_of = [](const std::string& optimizer) {
     return value(of("n.yaml",
