@@ -18,19 +18,34 @@ struct ChatEncoder::Placed {
 
 namespace {
 
+/// Returns whether `text` of `run` is that of a message or of tools, and no role.
+bool is_data(const ChatRun& run, std::string_view text, const nlohmann::ordered_json& messages) {
+  if (run.message < 0) return run.message != -1;
+  return messages[static_cast<std::size_t>(run.message)].at("role") != text;
+}
+
 /// Returns whether bytes [begin, end) hold text of a message or of tools, without its role: templates write
 /// it into special tokens.
 bool holds_data(const RenderedChat& chat, const nlohmann::ordered_json& messages, std::size_t begin,
                 std::size_t end) {
   std::size_t run_begin = 0;
   for (const ChatRun& run : chat.runs) {
-    if (run.message != -1 && run.end > begin && run_begin < end) {
-      const std::string text = chat.text.substr(run_begin, run.end - run_begin);
-      if (run.message < 0 || messages[static_cast<std::size_t>(run.message)].at("role") != text) return true;
-    }
+    const auto text = std::string_view(chat.text).substr(run_begin, run.end - run_begin);
+    if (run.end > begin && run_begin < end && is_data(run, text, messages)) return true;
     run_begin = run.end;
   }
   return false;
+}
+
+std::string without_data(const RenderedChat& chat, const nlohmann::ordered_json& messages) {
+  std::string kept;
+  std::size_t begin = 0;
+  for (const ChatRun& run : chat.runs) {
+    const auto text = std::string_view(chat.text).substr(begin, run.end - begin);
+    if (!is_data(run, text, messages)) kept += text;
+    begin = run.end;
+  }
+  return kept;
 }
 
 /// Behind the first character of each span, where a cut leaves no special token.
@@ -157,6 +172,18 @@ std::vector<std::int32_t> ChatEncoder::encode_prompt(const Conversation& convers
                                                      TextEncoder& encoder) const {
   const RenderedChat chat =
       template_.render({conversation.messages, conversation.tools, source_.variables, true, source_.now});
+  const auto encoded = [&](const std::string& text) {
+    std::vector<std::int32_t> ids;
+    encoder.encode(text, ids);
+    return ids;
+  };
+  const auto special_in = [&](std::vector<std::int32_t> ids) {
+    std::erase_if(ids, [&](std::int32_t id) { return !special_[static_cast<std::size_t>(id)]; });
+    return ids;
+  };
+  // If messages add no special token, nothing is cut, and the tokenizer may change the text.
+  std::vector<std::int32_t> ids = encoded(chat.text);
+  if (special_in(ids) == special_in(encoded(without_data(chat, conversation.messages)))) return ids;
   std::uint64_t typed_count = 0;
   return place_checked(chat, conversation, encoder, typed_count).ids;
 }

@@ -35,7 +35,8 @@ class ChatEncoder {
   [[nodiscard]] EncodedChat encode(const Conversation& conversation, TextEncoder& encoder,
                                    std::size_t first = 0) const;
 
-  /// The ids of a conversation up to where the assistant answers. Throws as encode() does.
+  /// The ids of a conversation up to where the assistant answers. Throws as encode() does, but for a text
+  /// that does not map to tokens only if a message holds a special token.
   [[nodiscard]] std::vector<std::int32_t> encode_prompt(const Conversation& conversation,
                                                         TextEncoder& encoder) const;
 

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/str.h"
+#include "data/chat/chat_encoder.h"
 #include "data/chat/conversation.h"
 #include "data/prepare/prepare.h"
 #include "data/prepared.h"
@@ -351,6 +352,23 @@ TEST_F(PrepareChat, RefusesATokenizerThatChangesTheText) {
             "known");
   source({chat({{"user", "\xC3\xA9"}, {"assistant", "b"}})});
   EXPECT_EQ(run().chat->samples, 1U);
+}
+
+TEST_F(PrepareChat, APromptMayBeATextThatTheTokenizerChanges) {
+  Json document = Json::parse(read_bytes(dir_ / "hf/tokenizer.json"));
+  document["normalizer"] = {{"type", "NFC"}};
+  write_bytes(dir_ / "hf/tokenizer.json", document.dump());
+  const auto tokenizer = Tokenizer::load(dir_ / "hf/tokenizer.json");
+  ChatOptions options;
+  options.typed = TypedTokens::kEscape;
+  const TokenizerFolder folder(dir_ / "hf/tokenizer.json");
+  const ChatEncoder chats(load_chat_source(options, folder, *tokenizer), options, *tokenizer);
+  const auto ids = [&](const char* text) {
+    const Json messages = chat({{"user", text}})["messages"];
+    return chats.encode_prompt({messages, nullptr}, *tokenizer->make_encoder());
+  };
+  EXPECT_EQ(ids("e\xCC\x81"), ids("\xC3\xA9"));
+  EXPECT_EQ(std::ranges::count(ids("<|im_end|>"), 262), 1) << "one that is typed is still a text";
 }
 
 TEST_F(PrepareChat, RefusesToolsWhereTheModelHasATemplateForThem) {
