@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -167,6 +168,24 @@ ChatSource load_chat_source(const ChatOptions& options, const TokenizerFolder& f
   source.now = time_of(options.date);
   source.ends = ends_of(options, folder, source.variables, tokenizer);
   return source;
+}
+
+void require_known_ends(const ChatOptions& options, const ChatSource& source, const Tokenizer& tokenizer,
+                        const std::string& file) {
+  std::set<std::string> known;
+  for (std::int32_t id = 0; id < tokenizer.vocab_size(); ++id) known.insert(tokenizer.name_of(id));
+  known.erase("");
+  for (const std::string& end : options.ends) {
+    if (!known.contains(end))
+      throw Error(Code::kUsage, "--end-of-turn is '", printable(end), "', which is no token of '", file,
+                  "': name a token as that file spells it");
+  }
+  const std::string eos = source.variables.value("eos_token", std::string());
+  if (eos.empty() || known.contains(eos)) return;
+  throw Error(Code::kData, "the template's eos_token is '", printable(eos), "', which is no token of '", file,
+              "', so it would not be trained: save the tokenizer again with transformers' save_pretrained, "
+              "which adds the tokens of added_tokens_decoder in ",
+              kTokenizerConfig);
 }
 
 }  // namespace echelon::data

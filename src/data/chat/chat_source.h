@@ -33,4 +33,9 @@ struct ChatSource {
 [[nodiscard]] ChatSource load_chat_source(const ChatOptions& options, const TokenizerFolder& folder,
                                           const Tokenizer& tokenizer);
 
+/// Throws Error(kUsage) for one of options.ends, Error(kData) for an eos_token of the template that is no
+/// token of `tokenizer`: no model would learn it. `file`: the tokenizer's, for messages.
+void require_known_ends(const ChatOptions& options, const ChatSource& source, const Tokenizer& tokenizer,
+                        const std::string& file);
+
 }  // namespace echelon::data

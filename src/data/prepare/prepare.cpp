@@ -52,6 +52,14 @@ void settle_tokenizer(PrepareOptions& options, const ProgressCallback& progress)
                           "), as the model in '", folder.path().string(), "' ends text")});
 }
 
+std::optional<ChatSource> chat_source_of(const PrepareOptions& options) {
+  if (!options.chats()) return {};
+  const auto tokenizer = Tokenizer::load(options.tokenizer);
+  ChatSource source = load_chat_source(options.chat, TokenizerFolder(options.tokenizer), *tokenizer);
+  require_known_ends(options.chat, source, *tokenizer, options.tokenizer);
+  return source;
+}
+
 std::string tokenizer_model(const std::vector<SourceFile>& files, const PrepareOptions& options,
                             const PartialOutput& partial, const ProgressCallback& progress) {
   if (!options.tokenizer.empty()) return read_tokenizer_model(options.tokenizer);
@@ -129,10 +137,7 @@ PrepareReport prepare(const PrepareOptions& given, const ProgressCallback& progr
   settle_tokenizer(options, progress);
   if (given.format == TextFormat::kBySuffix) progress({.remark = describe_format(options, files)});
   make_output_folder(options);
-  std::optional<ChatSource> chat_source;
-  if (options.chats())
-    chat_source = load_chat_source(options.chat, TokenizerFolder(options.tokenizer),
-                                   *Tokenizer::load(options.tokenizer));
+  const std::optional<ChatSource> chat_source = chat_source_of(options);
   const PrepareManifest manifest(options, files, chat_source ? chat_source->identity(options.chat) : nullptr);
   if (auto finished = manifest.find_finished()) {
     require_few_bad_records(options, finished->bad_records, finished->bad_examples);

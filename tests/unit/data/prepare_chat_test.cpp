@@ -210,6 +210,25 @@ TEST_F(PrepareChat, NotesWithWhichTokensTrainedTurnsEnd) {
   EXPECT_EQ(trained_turn_ends({.path = file}), std::vector<std::int32_t>{});
 }
 
+TEST_F(PrepareChat, RefusesEndsThatAreNoTokens) {
+  options_.chat.ends = {"<|user|>", "<|im_ned|>"};
+  EXPECT_EQ(
+      refusal(Code::kUsage),
+      "--end-of-turn is '<|im_ned|>', which is no token of 'hf/tokenizer.json': name a token as that file "
+      "spells it");
+  options_.chat.ends = {""};
+  EXPECT_MENTIONS(refusal(Code::kUsage), "--end-of-turn is ''");
+  options_.chat.ends.clear();
+  write_bytes(dir_ / "hf/tokenizer_config.json", R"({"eos_token": "<|added|>"})");
+  EXPECT_EQ(
+      refusal(),
+      "the template's eos_token is '<|added|>', which is no token of 'hf/tokenizer.json', so it would not "
+      "be trained: save the tokenizer again with transformers' save_pretrained, which adds the tokens of "
+      "added_tokens_decoder in tokenizer_config.json");
+  options_.chat.variables = {"eos_token=<|im_end|>"};
+  EXPECT_EQ(run().chat->samples, 1U);
+}
+
 TEST_F(PrepareChat, TrainsAnEndThatIsThePaddingToo) {
   write_bytes(dir_ / "hf/tokenizer_config.json",
               Json{{"eos_token", "<|im_end|>"}, {"pad_token", "<|im_end|>"}}.dump());
