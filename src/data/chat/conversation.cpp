@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/foreign_json.h"
+#include "base/number.h"
 #include "base/str.h"
 
 namespace echelon::data {
@@ -31,6 +32,15 @@ std::string role_of(const std::string& name, const ChatOptions& options) {
     if (pair.substr(0, pair.find('=')) == name) return pair.substr(pair.find('=') + 1);
   }
   return std::ranges::find(kRoles, name) == kRoles.end() ? "" : name;
+}
+
+/// The role that is probably meant, for a message; "ROLE" where a guess would make data of the wrong turns.
+std::string likely_role(const std::string& name) {
+  const std::string lower = in_lower_case(name);
+  if (std::ranges::find(kRoles, lower) != kRoles.end()) return lower;
+  if (lower == "human") return "user";
+  const std::array<std::string_view, 5> models{"gpt", "bot", "model", "chatgpt", "ai"};
+  return std::ranges::find(models, lower) == models.end() ? "ROLE" : std::string(kAssistant);
 }
 
 void rename(Json& message, const std::string& from, const char* to, const std::string& where) {
@@ -74,7 +84,8 @@ void settle_message(Json& message, const std::string& where, const ChatOptions& 
   drop_nulls(message);
   if (says_nothing) message["content"] = nullptr;  // which templates tell from none
   const auto role = message.find("role");
-  if (role == message.end()) refuse(str(where, " has no '", options.role_key, "'"));
+  if (role == message.end())
+    refuse(str(where, " has no '", options.role_key, "': name its keys with --role-key and --content-key"));
   if (!role->is_string())
     refuse(str(where, ".", options.role_key, " is ", role->type_name(), ", expected a text"));
   const std::string name = *role;
@@ -83,7 +94,7 @@ void settle_message(Json& message, const std::string& where, const ChatOptions& 
     refuse(
         str(where, " has the role '", printable(name),
             "', expected system, developer, user, assistant, tool or function; say what it is with --role '",
-            printable(name), "=assistant'"));
+            printable(name), "=", likely_role(name), "'"));
   }
   *role = known;
   check_content(message, known, options, where);

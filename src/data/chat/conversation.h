@@ -21,7 +21,7 @@ struct PromptFields {
 inline constexpr std::string_view kAssistant = "assistant";
 
 /// Reads a line of a JSONL file, and replaces its names and roles by those of templates. Throws Error(kData)
-/// if the line is no conversation: "messages[2] has no 'role'".
+/// if the line is no conversation: "messages[2] has no 'content'".
 [[nodiscard]] Conversation read_conversation(std::string_view line, const ChatOptions& options,
                                              const PromptFields& fields);
 

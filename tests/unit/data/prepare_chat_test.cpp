@@ -260,7 +260,8 @@ TEST_F(PrepareChat, SaysWhatIsNoConversation) {
       {R"({"messages": "a"})", "field 'messages' is string, expected a list of messages"},
       {R"({"messages": []})", "field 'messages' has no messages"},
       {R"({"messages": ["a"]})", "messages[0] is string, expected an object"},
-      {R"({"messages": [{"content": "a"}]})", "messages[0] has no 'role'"},
+      {R"({"messages": [{"content": "a"}]})",
+       "messages[0] has no 'role': name its keys with --role-key and --content-key"},
       {R"({"messages": [{"role": 1, "content": "a"}]})", "messages[0].role is number, expected a text"},
       {R"({"messages": [{"role": "gpt", "content": "a"}]})",
        "messages[0] has the role 'gpt', expected system, developer, user, assistant, tool or function; say "
@@ -274,6 +275,16 @@ TEST_F(PrepareChat, SaysWhatIsNoConversation) {
        "field 'tools' is string, expected a list"},
   };
   for (const auto& [line, expected] : cases) EXPECT_EQ(refusal_of(line), expected) << line;
+}
+
+TEST_F(PrepareChat, SuggestsTheRoleThatANameMeans) {
+  for (const auto& [name, role] : {std::pair("human", "user"),
+                                   {"User", "user"},
+                                   {"Assistant", "assistant"},
+                                   {"ChatGPT", "assistant"},
+                                   {"bot", "assistant"},
+                                   {"narrator", "ROLE"}})
+    EXPECT_MENTIONS(refusal_of(chat({{name, "a"}}).dump()), str(" with --role '", name, "=", role, "'"));
 }
 
 TEST_F(PrepareChat, SaysWhatTheTemplateRefuses) {
