@@ -12,15 +12,22 @@
 
 namespace echelon::data {
 
+struct TextSample {
+  std::vector<std::string> lines;
+  std::uint64_t bad_records = 0;
+  std::string first_bad;  ///< where and why
+
+  void add(TextSample more);
+};
+
 /// A sample of about options.train_bytes of the corpus' text: lines picked by a hash of (seed, record, line),
 /// long ones cut. Throws Error(kData) as tokenize_corpus does.
-[[nodiscard]] std::vector<std::string> sample_lines(const std::vector<SourceFile>& files,
-                                                    const PrepareOptions& options,
-                                                    const ProgressCallback& progress);
+[[nodiscard]] TextSample sample_lines(const std::vector<SourceFile>& files, const PrepareOptions& options,
+                                      const ProgressCallback& progress);
 
 /// A tokenizer of options.train_vocab_size pieces, trained on what sample_lines() gave. Throws Error(kData).
-[[nodiscard]] std::string train_on_sample(const std::vector<std::string>& lines,
-                                          const PrepareOptions& options, const ProgressCallback& progress);
+[[nodiscard]] std::string train_on_sample(const TextSample& sample, const PrepareOptions& options,
+                                          const ProgressCallback& progress);
 
 /// Throws Error(kData) for more bad records than options.max_bad_records. `examples`: the first of them.
 void require_few_bad_records(const PrepareOptions& options, std::uint64_t count,

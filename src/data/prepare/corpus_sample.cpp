@@ -59,14 +59,20 @@ class LineSampler {
 };
 
 struct Sampled {
-  std::vector<std::string> lines;
+  TextSample sample;
   std::uint64_t bytes = 0;
 };
 
 }  // namespace
 
-std::vector<std::string> sample_lines(const std::vector<SourceFile>& files, const PrepareOptions& options,
-                                      const ProgressCallback& progress) {
+void TextSample::add(TextSample more) {
+  std::move(more.lines.begin(), more.lines.end(), std::back_inserter(lines));
+  if (bad_records == 0) first_bad = std::move(more.first_bad);
+  bad_records += more.bad_records;
+}
+
+TextSample sample_lines(const std::vector<SourceFile>& files, const PrepareOptions& options,
+                        const ProgressCallback& progress) {
   PrepareProgress now{.stage = "reading a sample"};
   double total = 1;
   for (const auto& file : files) {
@@ -79,35 +85,42 @@ std::vector<std::string> sample_lines(const std::vector<SourceFile>& files, cons
   using Pipeline = OrderedPipeline<RecordBatch, Sampled>;
   Pipeline pipeline(options.threads, [&]() -> Pipeline::Work {
     return [&](const RecordBatch& batch) {
-      Sampled sampled{.lines = {}, .bytes = batch.bytes};
+      Sampled sampled{.sample = {}, .bytes = batch.bytes};
       for (const Record& record : batch.records) {
         const Document document = open_document(record, options);
         if (document.fault.empty()) {
-          sampler.pick(record.index, document.text + '\n' + document.target, sampled.lines);
-        } else if (options.on_bad_record == BadRecords::kStop) {
-          throw bad_record_error(str(place_of(record), ": ", document.fault));
+          sampler.pick(record.index, document.text + '\n' + document.target, sampled.sample.lines);
+          continue;
         }
+        std::string bad = str(place_of(record), ": ", document.fault);
+        if (options.on_bad_record == BadRecords::kStop) throw bad_record_error(bad);
+        sampled.sample.add({.lines = {}, .bad_records = 1, .first_bad = std::move(bad)});
       }
       return sampled;
     };
   });
   RecordReader reader(files, options);
-  std::vector<std::string> lines;
+  TextSample all;
   pipeline.run([&] { return reader.next(); },
                [&](Sampled sampled) {
-                 std::move(sampled.lines.begin(), sampled.lines.end(), std::back_inserter(lines));
+                 all.add(std::move(sampled.sample));
                  now.bytes_done += sampled.bytes;
                  progress(now);
                });
-  return lines;
+  return all;
 }
 
-std::string train_on_sample(const std::vector<std::string>& lines, const PrepareOptions& options,
+std::string train_on_sample(const TextSample& sample, const PrepareOptions& options,
                             const ProgressCallback& progress) {
-  if (lines.empty())
-    throw Error(Code::kData, "the sources hold no text to train a tokenizer on: name sources that do");
+  if (sample.lines.empty()) {
+    throw Error(Code::kData, "the sources hold no text to train a tokenizer on",
+                sample.bad_records > 0
+                    ? str(" (", sample.bad_records, " unusable records, first ", sample.first_bad, ")")
+                    : "",
+                ": name sources that do");
+  }
   progress({.stage = "training the tokenizer", .bytes_done = 0, .bytes_total = 0, .tokens = 0});
-  return train_tokenizer(lines, options.train_vocab_size);
+  return train_tokenizer(sample.lines, options.train_vocab_size);
 }
 
 }  // namespace echelon::data

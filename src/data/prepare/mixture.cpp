@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -123,12 +122,9 @@ std::shared_ptr<const void> begin_mixture(const PrepareOptions& options, std::ve
   const PrepareManifest manifest(options, std::move(identity));
   if (!is_announced(manifest, file)) {
     manifest.check_replaceable();
-    std::vector<std::string> lines;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      std::vector<std::string> more = sample_lines(files[i], samples[i], progress);
-      std::move(more.begin(), more.end(), std::back_inserter(lines));
-    }
-    const std::string model = train_on_sample(lines, options, progress);
+    TextSample all;
+    for (std::size_t i = 0; i < parts.size(); ++i) all.add(sample_lines(files[i], samples[i], progress));
+    const std::string model = train_on_sample(all, options, progress);
     manifest.announce({{kDigest, tokenizer_digest_of(model)}});
     fs::publish_file(file, model, Code::kData);
   }

@@ -37,9 +37,20 @@ std::size_t find_column(const std::vector<std::string>& header, const std::strin
   return static_cast<std::size_t>(found - header.begin());
 }
 
-std::string json_field(nlohmann::json& object, const std::string& name, std::string& text) {
+/// `option`: that names a field.
+std::string missing_field(const nlohmann::json& object, const std::string& name, std::string_view option) {
+  std::vector<std::string> names;
+  for (const auto& [key, value] : object.items()) names.push_back(key);
+  const bool talks = object.contains("messages") || object.contains("conversations");
+  return str("has no field '", name, "': it has ",
+             names.empty() ? "none" : str(printable(join(names, ", "), 300), " (", option, ")"),
+             talks ? "; read conversations with --format chat" : "");
+}
+
+std::string json_field(nlohmann::json& object, const std::string& name, std::string_view option,
+                       std::string& text) {
   const auto value = object.find(name);
-  if (value == object.end()) return str("has no field '", name, "'");
+  if (value == object.end()) return missing_field(object, name, option);
   if (!value->is_string()) return str("field '", name, "' is ", value->type_name(), ", expected a string");
   text = std::move(value->get_ref<std::string&>());
   return "";
@@ -49,13 +60,14 @@ std::string open_line(const Record& record, const PrepareOptions& options, Docum
   auto [object, problem] = read_foreign_json(record.row.text, kRecordLimits);
   if (!problem.empty()) return problem;
   if (!object.is_object()) return str("not a JSON object but ", object.type_name());
-  if (!options.pairs()) return json_field(object, options.text_field(), document.text);
-  if (auto fault = json_field(object, options.input, document.text); !fault.empty()) return fault;
+  if (!options.pairs()) return json_field(object, options.text_field(), "--field NAME", document.text);
+  if (auto fault = json_field(object, options.input, "--input NAME", document.text); !fault.empty())
+    return fault;
   if (options.target == options.input) {
     document.target = document.text;
     return "";
   }
-  return json_field(object, options.target, document.target);
+  return json_field(object, options.target, "--target NAME", document.target);
 }
 
 std::string open_row(const Record& record, const PrepareOptions& options, Document& document) {

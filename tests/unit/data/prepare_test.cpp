@@ -177,7 +177,8 @@ TEST_F(Prepare, ReadsTheFieldOfJsonLines) {
   options_.output = (dir_ / "other").string();
   EXPECT_EQ(
       message_of([&] { run(); }),
-      str("bad record ", in("a.jsonl"), ":1: has no field 'body'; correct it or use --on-bad-record skip"));
+      str("bad record ", in("a.jsonl"),
+          ":1: has no field 'body': it has id, text (--field NAME); correct it or use --on-bad-record skip"));
 }
 
 TEST_F(Prepare, ReadsLinesLongerThanItsBuffer) {
@@ -205,7 +206,12 @@ TEST_F(Prepare, StopsAtEveryKindOfBadJsonLine) {
   const std::string at = str("bad record ", in("a.jsonl"), ":2: ");
   EXPECT_EQ(refused("[1]"), at + "not a JSON object but array" + tail);
   EXPECT_EQ(refused("17"), at + "not a JSON object but number" + tail);
-  EXPECT_EQ(refused("{\"txt\": \"x\"}"), at + "has no field 'text'" + tail);
+  EXPECT_EQ(refused("{\"txt\": \"x\"}"), at + "has no field 'text': it has txt (--field NAME)" + tail);
+  EXPECT_EQ(refused("{}"), at + "has no field 'text': it has none" + tail);
+  EXPECT_EQ(
+      refused(R"({"id": 1, "messages": []})"),
+      at + "has no field 'text': it has id, messages (--field NAME); read conversations with --format chat" +
+          tail);
   EXPECT_EQ(refused("{\"text\": null}"), at + "field 'text' is null, expected a string" + tail);
   EXPECT_EQ(refused("{\"text\": [\"x\"]}"), at + "field 'text' is array, expected a string" + tail);
   EXPECT_EQ(refused("{\"text\": \"x\"").rfind(at + "not valid JSON at byte ", 0), 0U);
@@ -240,6 +246,15 @@ TEST_F(Prepare, CountsAndSkipsBadRecordsOnRequest) {
                                               str("'", in("c.py"), "': a binary file (NUL at byte 3)")}));
   EXPECT_EQ(report.empty_records, 1U);
   EXPECT_EQ(documents("train.tok"), (std::vector<std::string>{"good = 1\n", "marked = 2\n"}));
+}
+
+TEST_F(Prepare, SaysWhyThereIsNoTextForATokenizer) {
+  write_bytes(in("a.jsonl"), "{\"txt\": \"x\"}\n{}\n");
+  options_.format = TextFormat::kJsonl;
+  options_.on_bad_record = BadRecords::kSkip;
+  EXPECT_EQ(refusal(),
+            str("the sources hold no text to train a tokenizer on (2 unusable records, first ", in("a.jsonl"),
+                ":1: has no field 'text': it has txt (--field NAME)): name sources that do"));
 }
 
 TEST_F(Prepare, GivesBothSidesADocument) {
@@ -494,7 +509,7 @@ TEST(SampleLines, OfATextWithoutLineFeedsAreItsParts) {
   write_bytes(dir / "a.txt", text);
   PrepareOptions options{.sources = {(dir / "a.txt").string()}, .format = TextFormat::kText, .threads = 1};
   options.train_bytes = 100'000;
-  const auto lines = sample_lines(list_sources(options).files, options, kSilent);
+  const auto lines = sample_lines(list_sources(options).files, options, kSilent).lines;
   std::size_t bytes = 0;
   for (const std::string& line : lines) bytes += line.size();
   EXPECT_NEAR(static_cast<double>(bytes), 1e5, 4e4);
