@@ -135,6 +135,7 @@ PrepareReport prepare(const PrepareOptions& given, const ProgressCallback& progr
   const auto& files = sources.files;
   PrepareOptions options = settle_format(given, files);
   settle_tokenizer(options, progress);
+  if (!sources.remark.empty()) progress({.remark = sources.remark});
   if (given.format == TextFormat::kBySuffix) progress({.remark = describe_format(options, files)});
   make_output_folder(options);
   const std::optional<ChatSource> chat_source = chat_source_of(options);

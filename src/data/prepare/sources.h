@@ -20,6 +20,7 @@ struct SourceFile {
 struct Sources {
   std::vector<SourceFile> files;
   std::uint64_t duplicates = 0;  ///< names left out, because their file has another one in `files`
+  std::string remark;            ///< of .json files of folders that are left out; empty: none
 };
 
 /// The files of `options.sources`, sorted by path, each once even when links give it several. A folder gives

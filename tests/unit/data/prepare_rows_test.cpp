@@ -412,6 +412,25 @@ TEST(Sources, SuffixesCountInAnyCase) {
   EXPECT_EQ(stream.read(text), 1U) << "of gzip, by its suffix";
 }
 
+TEST(Sources, TellsOfJsonFilesThatAreLeftOut) {
+  const TempDir dir;
+  PrepareOptions options{.sources = {dir.path().string(), (dir / "in").string()}};
+  write_bytes(dir / "in/a.json", "{}");
+  EXPECT_EQ(message_of([&] { (void)list_sources(options); }, Code::kData),
+            str("no source files of a known suffix in ", join(options.sources, ", "),
+                "; 1 .json file of folders is left out: name it, or use --include '*.json'"));
+  write_bytes(dir / "B.JSON", "{}");
+  write_bytes(dir / ".hidden.json", "{}");
+  write_bytes(dir / "c.jsonl", "{}");
+  EXPECT_EQ(list_sources(options).remark,
+            "2 .json files of folders are left out: name them, or use --include '*.json'");
+  options.sources.push_back((dir / "in/a.json").string());
+  EXPECT_TRUE(list_sources(options).remark.starts_with("1 .json file of"));
+  options.format = TextFormat::kJsonl;
+  options.include = {"*.jsonl"};
+  EXPECT_EQ(list_sources(options).remark, "") << "as it was asked for";
+}
+
 TEST(SourceStream, TakesTheLargestWindowThatZstdMakes) {
   const TempDir dir;
   std::string out(1024, '\0');
