@@ -40,6 +40,7 @@ LaunchEnvironment read_launch_environment(const Getenv& getenv) {
   found.slurm_job = text_of(getenv, "SLURM_JOB_ID");
   found.slurm_step = text_of(getenv, "SLURM_STEP_ID");
   found.mpirun_ranks = count_of(getenv, "OMPI_COMM_WORLD_SIZE");
+  if (!text_of(getenv, "TORCHELASTIC_RUN_ID").empty()) found.torchrun_ranks = count_of(getenv, "WORLD_SIZE");
   // A batch script has SLURM_NTASKS and SLURM_PROCID too, but only srun sets the step's variables.
   if (!found.slurm_step.empty()) {
     found.slurm_tasks = count_of(getenv, "SLURM_STEP_NUM_TASKS");
@@ -56,6 +57,12 @@ LaunchEnvironment read_launch_environment(const Getenv& getenv) {
 
 void check_launch(Launch launch, const LaunchEnvironment& environment) {
   if (launch == Launch::kSingle) {
+    if (environment.torchrun_ranks.value_or(1) > 1) {
+      throw Error(Code::kEnvironment, "started by torchrun as one of ", *environment.torchrun_ranks,
+                  " workers, which would be ", *environment.torchrun_ranks,
+                  " runs of one rank each in the same folder: start it without torchrun, with echelon train ",
+                  "--ranks N or srun --mpi=pmix");
+    }
     if (!environment.several_tasks()) return;
     throw Error(
         Code::kEnvironment,

@@ -16,6 +16,7 @@ struct LaunchEnvironment {
   std::optional<int> slurm_tasks;  ///< tasks of this srun step; empty outside a step (a batch script is none)
   std::optional<int> slurm_task;   ///< this task's number in the step
   std::optional<int> mpirun_ranks;
+  std::optional<int> torchrun_ranks;  ///< empty: torchrun did not start this process
 
   [[nodiscard]] bool several_tasks() const {
     return slurm_tasks.value_or(1) > 1 || mpirun_ranks.value_or(1) > 1;
@@ -29,7 +30,7 @@ using Getenv = std::function<const char*(const char*)>;
 [[nodiscard]] LaunchEnvironment read_launch_environment(const Getenv& getenv);
 
 /// Checks that the environment supports the requested launch. Throws Error(kEnvironment) if one task of
-/// several would run alone, or if PMIx is requested and there is none.
+/// several, or a worker of torchrun, would run alone, or if PMIx is requested and there is none.
 void check_launch(Launch launch, const LaunchEnvironment& environment);
 
 /// Checks PMIx's answers: a server gave them, and its number of ranks equals Slurm's number of tasks.

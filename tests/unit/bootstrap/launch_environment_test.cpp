@@ -51,6 +51,17 @@ TEST(LaunchEnvironment, OneProcessOfAStepOfSeveralMayNotGoAlone) {
   EXPECT_MENTIONS(refusal(Launch::kSingle, kMpirun), "mpirun -n 2");
 }
 
+TEST(LaunchEnvironment, AWorkerOfTorchrunMayNotGoAlone) {
+  const auto started_by = [](const char* workers) {
+    return Variables{{"TORCHELASTIC_RUN_ID", "none"}, {"WORLD_SIZE", workers}, {"RANK", "1"}};
+  };
+  EXPECT_MENTIONS(refusal(Launch::kSingle, started_by("2")), "started by torchrun as one of 2 workers",
+                  "echelon train --ranks N or srun --mpi=pmix");
+  EXPECT_EQ(refusal(Launch::kSingle, started_by("1")), "accepted");
+  EXPECT_EQ(refusal(Launch::kSingle, {{"WORLD_SIZE", "2"}}), "accepted");
+  EXPECT_EQ(refusal(Launch::kPmix, with(kMpirun, started_by("2"))), "accepted");
+}
+
 TEST(LaunchEnvironment, ABatchScriptIsNoStep) {
   EXPECT_EQ(refusal(Launch::kSingle, kBatchScript), "accepted");
   EXPECT_FALSE(environment_of(kBatchScript).several_tasks());
