@@ -1,5 +1,6 @@
 #include "data/batch_stream.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -10,7 +11,7 @@ namespace echelon {
 
 BatchStream::BatchStream(const Loader& loader, const BatchPlan& plan, std::int64_t workers,
                          std::int64_t ahead)
-    : loader_(loader), plan_(plan), places_(static_cast<std::size_t>(ahead)) {
+    : loader_(loader), plan_(plan), places_(static_cast<std::size_t>(std::max(ahead, workers))) {
   for (std::int64_t i = 0; i < workers; ++i) workers_.emplace_back([this] { serve(); });
 }
 

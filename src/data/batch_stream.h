@@ -20,7 +20,7 @@ struct BatchPlan {
 
 /// A rank's batches in order, read and decoded ahead by internal threads. Every batch is a function of its
 /// number, so neither the number of threads nor their speed changes the output. At most `ahead` batches are
-/// kept.
+/// kept, or one of each thread where there are more threads.
 class BatchStream {
  public:
   /// `loader` outlives this. workers 0: next() reads itself. ahead >= 1.

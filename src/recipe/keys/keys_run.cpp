@@ -64,10 +64,10 @@ std::vector<Key> data_keys() {
        "", "How documents become samples."},
       {ECHELON_KEY(data.shuffle), {}, "", "`false`: samples in file order."},
       {ECHELON_KEY(data.workers), IntegerRange{0, 1024}, "threads",
-       "Loader threads per rank; their number does not affect the data. 0: batches are read when they are "
-       "needed."},
+       "Loader threads per rank, each of which reads one micro-batch ahead; their number does not affect the "
+       "data. 0: batches are read when they are needed."},
       {ECHELON_KEY(data.prefetch_batches), IntegerRange{1, 1024}, "micro-batches",
-       "Number of micro-batches that a rank reads ahead."},
+       "Number of micro-batches that a rank reads ahead, at least one for each of `data.workers`."},
   };
 }
 

@@ -46,15 +46,24 @@ TEST(BatchStream, GivesTheSameBatchesForAnyNumberOfWorkers) {
   }
 }
 
-TEST(BatchStream, ReadsAheadNoFurtherThanAsked) {
+/// Batches that are read once the first is taken.
+int reads_of(std::int64_t workers, std::int64_t ahead, int expected) {
   const Numbers numbers;
-  BatchStream stream(numbers, {.first = 0, .samples = 1, .stride = 1}, 2, 3);
+  BatchStream stream(numbers, {.first = 0, .samples = 1, .stride = 1}, workers, ahead);
   (void)stream.next();
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (numbers.reads < 4 && std::chrono::steady_clock::now() < deadline)
+  while (numbers.reads < expected && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a read too many would begin at once
-  EXPECT_EQ(numbers.reads, 4);
+  return numbers.reads;
+}
+
+TEST(BatchStream, ReadsAheadNoFurtherThanAsked) {
+  EXPECT_EQ(reads_of(2, 3, 4), 4);
+}
+
+TEST(BatchStream, EveryWorkerReadsABatch) {
+  EXPECT_EQ(reads_of(4, 2, 5), 5);
 }
 
 TEST(BatchStream, AnErrorComesWithItsBatchAndNotBefore) {
