@@ -42,7 +42,7 @@ bool is_pickle(const Path& path) {
     if (is_pickle(entry)) refuse_pickle(entry);
   }
   throw Error(Code::kUsage, "folder ", quoted(folder), " holds neither ", kSingle, " nor ", kIndex,
-              "; name the .safetensors file itself if it has another name");
+              "; if the file has another name, rename it ", kSingle);
 }
 
 /// Download caches consist of links, so the message says how to get plain files.

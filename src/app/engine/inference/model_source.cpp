@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/files.h"
+#include "checkpoint/folder/run_folder.h"
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/read/leased_reader.h"
 #include "comm/agree.h"
@@ -53,13 +55,20 @@ Language language_of(const std::filesystem::path& folder, const char* what,
   return language;
 }
 
+/// Without weights too, so that opening it says which file it lacks.
+bool is_hugging_face(const std::filesystem::path& folder) {
+  if (families::is_model_folder(folder)) return true;
+  return checkpoint::entry_exists(folder / "config.json") && !checkpoint::is_step_folder(folder) &&
+         checkpoint::list(checkpoint::checkpoints_folder(folder)).empty();
+}
+
 /// The Hugging Face folder or step folder to read. Rank 0 chooses, since a run that is saving could make
 /// ranks choose differently. Collective.
 std::filesystem::path folder_of(const std::filesystem::path& named, Communicator& comm) {
   std::string found;
   agree(comm, "find checkpoint", [&] {
     if (comm.rank() != 0) return;
-    found = families::is_model_folder(named) ? named.string() : checkpoint::Reader(named).folder().string();
+    found = is_hugging_face(named) ? named.string() : checkpoint::Reader(named).folder().string();
   });
   return broadcast_value(comm, found, "checkpoint");
 }
@@ -119,7 +128,7 @@ std::unique_ptr<ModelSource> open_source(const std::filesystem::path& named, con
                                          Communicator& comm) {
   std::unique_ptr<ModelSource> source;
   agree(comm, "open checkpoint", [&, folder = folder_of(named, comm)] {
-    if (families::is_model_folder(folder)) {
+    if (is_hugging_face(folder)) {
       if (!base.empty())
         throw Error(Code::kUsage, "'", folder.string(), "' holds all of its model; remove --base");
       source = std::make_unique<FolderSource>(folder);
