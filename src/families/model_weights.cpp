@@ -7,6 +7,7 @@
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/files/fs.h"
+#include "base/files/model_name.h"
 #include "base/str.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/format/manifest.h"
@@ -185,8 +186,11 @@ std::string config_of(const path& folder) {
 
 std::string model_section(const path& folder) {
   std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored))
-    throw Error(Code::kUsage, "there is no folder '", folder.string(), '\'');
+  if (!std::filesystem::is_directory(folder, ignored)) {
+    const std::string advice = fs::download_advice(folder);
+    throw Error(Code::kUsage, "there is no folder '", folder.string(), '\'', advice.empty() ? "" : ": ",
+                advice);
+  }
   if (!checkpoint::entry_exists(folder / "config.json"))
     throw Error(Code::kUsage, "folder '", folder.string(),
                 "' has no config.json; expected a Hugging Face "

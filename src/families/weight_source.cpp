@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files/disk.h"
 #include "base/files/fs.h"
+#include "base/files/model_name.h"
 #include "base/str.h"
 #include "checkpoint/folder/safetensors_file.h"
 #include "checkpoint/format/weight_index.h"
@@ -59,7 +60,10 @@ void refuse_link(const Path& path) {
 
 WeightSource::WeightSource(const Path& input) {
   if (is_pickle(input)) refuse_pickle(input);
-  if (!checkpoint::entry_exists(input)) throw Error(Code::kUsage, "there is no ", quoted(input));
+  if (!checkpoint::entry_exists(input)) {
+    const std::string advice = fs::download_advice(input);
+    throw Error(Code::kUsage, "there is no ", quoted(input), advice.empty() ? "" : ": ", advice);
+  }
   if (input.filename().string().ends_with(".safetensors")) {
     folder_ = input.has_parent_path() ? input.parent_path() : Path(".");
     (void)add_file(input);

@@ -5,20 +5,12 @@
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/files/fs.h"
+#include "base/files/model_name.h"
 #include "base/str.h"
 #include "text/sentencepiece/sentencepiece_json.h"
 
 namespace echelon {
 namespace {
-
-/// "org/model", as on Hugging Face's hub.
-bool is_model_name(const std::filesystem::path& path) {
-  const std::filesystem::path owner = path.parent_path();
-  std::error_code ignored;
-  return path.is_relative() && !owner.empty() && !owner.has_parent_path() && path.has_filename() &&
-         owner != "." && owner != ".." && path.extension() != ".json" && path.extension() != ".model" &&
-         !std::filesystem::exists(owner, ignored);
-}
 
 constexpr std::uint64_t kLargestModel = std::uint64_t{256} << 20;
 
@@ -68,10 +60,8 @@ std::filesystem::path tokenizer_file(const std::filesystem::path& path) {
   }
   if (std::filesystem::exists(path, ignored)) return path;
   const std::string what = str("tokenizer '", path.string(), "' does not exist: ");
-  if (is_model_name(path)) {
-    throw Error(Code::kData, what, "models are not downloaded; run `hf download ", path.string(),
-                " --local-dir FOLDER`, and name FOLDER");
-  }
+  if (const std::string advice = fs::download_advice(path); !advice.empty())
+    throw Error(Code::kData, what, advice);
   throw Error(Code::kData, what,
               "name the tokenizer.model or tokenizer.json that `echelon prepare` wrote "
               "beside the token file");

@@ -24,6 +24,8 @@ REFUSED = {
     "sample_of_a_hugging_face_folder": (2, HUGGING_FACE, *SAMPLE, "llama-hf/", "--prompt", "x"),
     "sample_of_a_hugging_face_folder_of_pickle": (2, {**HUGGING_FACE, "llama-hf/pytorch_model.bin": ""}, *SAMPLE, "llama-hf", "--prompt", "x"),
     "weights_of_a_hugging_face_folder": (5, HUGGING_FACE, product.ECHELON, "train", "recipe.yaml", "checkpoint.init_from=llama-hf"),
+    "sample_of_a_name": (5, {}, *SAMPLE, "Qwen/Qwen3-0.6B", "--prompt", "x"),
+    "import_of_a_name": (2, {}, product.CKPT, "import", "Qwen/Qwen3-0.6B", "--output", "imported"),
     "sample_of_no_folder": (5, {}, *SAMPLE, "run", "--prompt", "one"),
     "sample_of_no_folder_on_several_ranks": (5, {}, *SAMPLE, "run", "--prompt", "one", "--ranks", 2),
 }

@@ -4,6 +4,7 @@
 
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
+#include "base/files/model_name.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "checkpoint/folder/files.h"
@@ -255,8 +256,10 @@ namespace {
 /// Commits of a run or checkpoints folder, newest first, including damaged ones.
 std::vector<Found> commits_of(const Path& folder) {
   if (!is_folder(folder)) {
+    const std::string advice = fs::download_advice(folder);
     throw Error(Code::kCheckpoint, "no checkpoint ", quoted(folder),
-                ": there is no such folder; name a run folder or a step folder");
+                ": there is no such folder; name a run folder or a step folder", advice.empty() ? "" : "; ",
+                advice);
   }
   warn_of_linked_steps(checkpoints_folder(folder));
   std::vector<Found> commits = list(checkpoints_folder(folder));

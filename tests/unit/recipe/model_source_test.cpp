@@ -87,6 +87,8 @@ TEST_F(ModelFrom, SaysWhyAFolderCannotBeRead) {
   EXPECT_MENTIONS(said_of(""), "model.from: folder 'hf' has no config.json; expected a Hugging Face folder");
   std::filesystem::remove(folder());
   EXPECT_MENTIONS(said_of(""), "model.from: there is no folder 'hf'");
+  EXPECT_MENTIONS(refusal("model: {from: meta-llama/Llama-3.2-1B}\n" + std::string(test::kSynthetic)),
+                  "model.from: there is no folder 'meta-llama/Llama-3.2-1B': models are not downloaded; run");
 }
 
 TEST_F(ModelFrom, IsWrittenOutSoThatTheRecipeOutlivesTheFolder) {
