@@ -89,6 +89,18 @@ class Tests(product.Case):
         self.command(product.CKPT, "diff", "run", "resharded")
         self.train("recipe.yaml", "checkpoint.init_from=moved", ranks=2)
 
+    def test_another_folder_does_not_replace_the_base(self):
+        self.train_base()
+        for folder in ("hf", "other"):
+            self.command(product.CKPT, "export", "base", "--output", folder)
+        self.recipe(**LORA)
+        first = self.train("recipe.yaml", "model.from=hf", "train.steps=3").err
+        again = self.train("recipe.yaml", "model.from=hf/", "train.steps=4").err
+        other = self.train("recipe.yaml", "model.from=other", "train.steps=5").err
+        self.assertEqual([False, False, True], ["warning: model.from 'other' is not read: the run goes on with the base of "
+                                                "its checkpoint, '" in said for said in (first, again, other)])
+        self.assertEqual(str(self.folder / "hf"), self.inspected()[1]["folder"])
+
     def test_an_adapter_comes_back_from_peft_byte_for_byte(self):
         self.train_base("precision.param=fp32")
         tuned = {**LORA, "lora.use_rslora": True, "lora.modules": "[v_proj, layers.1.mlp.down_proj, q_proj]", "lora.also_train": "[lm_head]"}

@@ -6,6 +6,7 @@
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/foreign_json.h"
@@ -89,6 +90,7 @@ Differences CheckpointReview::inspect(const checkpoint::Reader& reader) {
     if (is_reference(name)) reference_ = content;
     if (checkpoint::is_companion_file(name)) files_.emplace(name, std::move(content));
   }
+  if (leaves_out) compare_base();
   if (!has_recipe) {
     log::warn(
         str("checkpoint '", reader.folder().string(),
@@ -124,6 +126,18 @@ void CheckpointReview::compare_start(const std::string& then) const {
   } catch (const Error& error) {
     log::warn(str(error.what(), "; the run goes on from its own checkpoint"));
   }
+}
+
+/// The base is read from the checkpoint's folder as long as that is there.
+void CheckpointReview::compare_base() const {
+  const std::string& folder = recipe_.model.from;
+  std::error_code ignored;
+  if (!base_ || folder.empty() || !families::is_model_folder(folder) ||
+      !std::filesystem::exists(base_->folder, ignored) ||
+      std::filesystem::equivalent(folder, base_->folder, ignored))
+    return;
+  log::warn(str("model.from '", folder, "' is not read: the run goes on with the base of its checkpoint, '",
+                base_->folder, "'; to train on another base, use another run.dir"));
 }
 
 void CheckpointReview::compare(const checkpoint::Reader& reader, const std::string& then) {

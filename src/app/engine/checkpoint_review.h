@@ -56,6 +56,7 @@ class CheckpointReview {
   void make_good(const checkpoint::Reader& reader, const std::string& name, const std::string& damage);
   void compare(const checkpoint::Reader& reader, const std::string& then);
   void compare_start(const std::string& then) const;
+  void compare_base() const;
   [[nodiscard]] bool is_reference(const std::string& name) const;
 
   const Recipe& recipe_;
