@@ -61,8 +61,9 @@ void close_ledger(RankLife& life, int status);
 /// for the log. Collective.
 [[nodiscard]] bool stops_after(const char* done, AgreedStop& stop);
 
-/// The same after the checkpoint was read, `from` memory or the disk (null). A step that came from memory
-/// would not stay there: it is committed if no other one follows.
+/// Returns whether a stop was requested by the time the checkpoint was read, and logs it. `from`: the memory
+/// of nodes that gave the state, or null. A step that came from there would not stay: it is committed if no
+/// other one follows. Collective.
 [[nodiscard]] bool stops_before_training(AgreedStop& stop, Checkpointer& checkpointer, TrainState& state,
                                          std::int64_t steps, RunMemory* from);
 
