@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/text_span.h"
+
 namespace echelon {
 
 /// Turns text into ids, with a cache of words. One per thread; its Tokenizer must outlive it.
@@ -17,6 +19,13 @@ class TextEncoder {
   /// Appends the ids of `text`, without BOS or EOS, to `ids`. Bytes that are not UTF-8 count as U+FFFD.
   /// Throws Error(kData) when a regular expression of the tokenizer needs too much work or memory for it.
   virtual void encode(std::string_view text, std::vector<std::int32_t>& ids) = 0;
+
+  /// As encode(), but no special token is made of text that touches `typed` (parts of `text`, in order). A
+  /// tokenizer that finds special tokens in no text does the same in both.
+  virtual void encode_typed(std::string_view text, std::span<const TextSpan> /*typed*/,
+                            std::vector<std::int32_t>& ids) {
+    encode(text, ids);
+  }
 };
 
 /// A tokenizer: a sentencepiece model, or a tokenizer.json of Hugging Face (BPE). Text is UTF-8;

@@ -117,6 +117,42 @@ def check_prompts(program, tokenizer, folder, wheels):
     print(f"{len(wheels)} templates of wheels: ids of {equal} prompts equal")
 
 
+def check_typed(program, folder, texts):
+    """A special token that is typed is encoded as by a tokenizer that does not have it, whatever puts spaces in front."""
+    sign, typed = "\u2581", "<|typed|>"
+    normalizers, splits = tokenizers.normalizers, tokenizers.pre_tokenizers
+    kinds = {
+        "Llama 2": (normalizers.Sequence([normalizers.Prepend(sign), normalizers.Replace(" ", sign)]), None, {}),
+        "Phi-3": (normalizers.Sequence([normalizers.Prepend(sign), normalizers.Replace(" ", sign)]), None, {"rstrip": True}),
+        "first": (None, splits.Metaspace(sign, "first", False), {}),
+        "always": (None, splits.Metaspace(sign, "always"), {"lstrip": True}),
+    }
+    messages = [templates.system(f"Say {typed}."), templates.user(f"{typed} or{typed}{typed}x\n{typed}"),
+                templates.assistant(f"the {typed} happy"), templates.user("one")]
+    for name, (normalizer, split, flags) in kinds.items():
+        made = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+        made.decoder = tokenizers.decoders.Sequence([tokenizers.decoders.Replace(sign, " "), tokenizers.decoders.ByteFallback(),
+                                                     tokenizers.decoders.Fuse(), tokenizers.decoders.Strip(" ", 1, 0)])
+        if normalizer:
+            made.normalizer = normalizer
+        if split:
+            made.pre_tokenizer = split
+        made.train_from_iterator(texts, tokenizers.trainers.BpeTrainer(
+            vocab_size=600, show_progress=False, special_tokens=["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]))
+        made.add_special_tokens([tokenizers.AddedToken(token, normalized=False, **flags) for token in ("<|im_start|>", "<|im_end|>")])
+        without = tokenizers.Tokenizer.from_str(made.to_str())
+        made.add_special_tokens([tokenizers.AddedToken(typed, normalized=False, **flags)])
+        made.save(str(folder / "tokenizer.json"))
+        text = transformers.PreTrainedTokenizerFast(tokenizer_object=made, **templates.TOKENS).apply_chat_template(
+            messages, chat_template=CHATML, add_generation_prompt=True, tokenize=False)
+        [found] = ask(program, folder, [(CHATML, messages)])
+        expected = without.encode(text, add_special_tokens=False).ids
+        assert made.token_to_id(typed) in made.encode(text, add_special_tokens=False).ids
+        if found.get("ids") != expected:
+            raise SystemExit(f"{name}: {text}\nexpected {expected}, found {found}")
+    print(f"{len(kinds)} tokenizers: a special token that is typed is text")
+
+
 class RandomModel:
     """A small Llama whose answers differ from prompt to prompt, in a folder with a tokenizer and a template. They end with
     `turn_end`, which the template alone names, or with one of the ids in generation_config.json."""
@@ -202,6 +238,7 @@ def main():
             compared += len(cases)
         check_prompts(arguments.render, tokenizer, folder, wheels)
         check_answers(arguments.echelon, tokenizer, folder)
+        check_typed(arguments.render, folder, everything)
     print(f"{len(tagged)} templates of wheels, {len(OWN)} own: ids and masks of {compared} conversations equal")
 
 

@@ -24,42 +24,19 @@ bool is_data(const ChatRun& run, std::string_view text, const nlohmann::ordered_
   return messages[static_cast<std::size_t>(run.message)].at("role") != text;
 }
 
-/// Returns whether bytes [begin, end) hold text of a message or of tools, without its role: templates write
-/// it into special tokens.
-bool holds_data(const RenderedChat& chat, const nlohmann::ordered_json& messages, std::size_t begin,
-                std::size_t end) {
-  std::size_t run_begin = 0;
-  for (const ChatRun& run : chat.runs) {
-    const auto text = std::string_view(chat.text).substr(run_begin, run.end - run_begin);
-    if (run.end > begin && run_begin < end && is_data(run, text, messages)) return true;
-    run_begin = run.end;
-  }
-  return false;
-}
-
-std::string without_data(const RenderedChat& chat, const nlohmann::ordered_json& messages) {
-  std::string kept;
+/// The text of messages and of tools, without the roles: templates write these into special tokens.
+std::vector<TextSpan> typed_in(const RenderedChat& chat, const nlohmann::ordered_json& messages) {
+  std::vector<TextSpan> typed;
   std::size_t begin = 0;
   for (const ChatRun& run : chat.runs) {
     const auto text = std::string_view(chat.text).substr(begin, run.end - begin);
-    if (!is_data(run, text, messages)) kept += text;
+    if (!text.empty() && is_data(run, text, messages)) typed.push_back({begin, run.end});
     begin = run.end;
   }
-  return kept;
+  return typed;
 }
 
-/// Behind the first character of each span, where a cut leaves no special token.
-std::vector<std::size_t> cuts_in(const std::string& text, const std::vector<ChatSpan>& spans) {
-  std::vector<std::size_t> cuts;
-  for (const ChatSpan& span : spans) {
-    std::size_t cut = span.begin + 1;
-    while (cut < span.end && (static_cast<unsigned char>(text[cut]) & 0xC0U) == 0x80) ++cut;
-    cuts.push_back(cut);
-  }
-  return cuts;
-}
-
-void mark_trained(const std::vector<ChatSpan>& spans, const std::vector<std::size_t>& ends,
+void mark_trained(const std::vector<TextSpan>& spans, const std::vector<std::size_t>& ends,
                   EncodedChat& made) {
   std::size_t begin = 0;
   auto span = spans.begin();
@@ -101,50 +78,44 @@ ChatEncoder::ChatEncoder(ChatSource source, const ChatOptions& options, const To
   }
 }
 
-/// Encodes the parts between `cuts` apart.
-ChatEncoder::Placed ChatEncoder::place(const std::string& text, const std::vector<std::size_t>& cuts,
+ChatEncoder::Placed ChatEncoder::place(const std::string& text, std::span<const TextSpan> typed,
                                        TextEncoder& encoder) const {
   Placed placed;
-  std::size_t begin = 0;
-  for (const std::size_t cut : cuts) {
-    encoder.encode(std::string_view(text).substr(begin, cut - begin), placed.ids);
-    begin = cut;
-  }
-  encoder.encode(std::string_view(text).substr(begin), placed.ids);
+  encoder.encode_typed(text, typed, placed.ids);
   placed.ends = token_ends(tokenizer_, text, placed.ids);
   return placed;
 }
 
-std::vector<ChatSpan> ChatEncoder::typed_tokens(const RenderedChat& chat, const Conversation& conversation,
-                                                const Placed& placed) const {
-  std::vector<ChatSpan> typed;
+std::vector<std::int32_t> ChatEncoder::typed_tokens(const std::string& text, std::span<const TextSpan> typed,
+                                                    const Placed& placed) const {
+  std::vector<std::int32_t> found;
   std::size_t begin = 0;
   for (std::size_t i = 0; i < placed.ids.size(); begin = placed.ends[i++]) {
     if (!special_[static_cast<std::size_t>(placed.ids[i])]) continue;
     // White space that a token takes with it is not a part of its name.
     const std::string name = tokenizer_.piece_of(placed.ids[i]);
-    const std::size_t at = chat.text.find(name, begin);
-    if (holds_data(chat, conversation.messages, at, at + name.size()))
-      typed.push_back({at, at + name.size()});
+    const std::size_t at = text.find(name, begin);
+    const auto span = std::ranges::partition_point(typed, [&](const TextSpan& s) { return s.end <= at; });
+    if (span != typed.end() && span->begin < at + name.size()) found.push_back(placed.ids[i]);
   }
-  return typed;
+  return found;
+}
+
+void ChatEncoder::refuse(std::int32_t typed_token) const {
+  throw Error(Code::kData, "a message holds the special token ", printable(tokenizer_.piece_of(typed_token)),
+              ", which would end or begin a turn; choose with --special-in-text escape|allow "
+              "what becomes of it");
 }
 
 ChatEncoder::Placed ChatEncoder::place_checked(const RenderedChat& chat, const Conversation& conversation,
                                                TextEncoder& encoder, std::uint64_t& typed_count) const {
-  const std::string& text = chat.text;
-  Placed placed = place(text, {}, encoder);
-  const auto typed = typed_tokens(chat, conversation, placed);
-  typed_count = typed.size();
-  if (typed.empty() || typed_ == TypedTokens::kAllow) return placed;
-  if (typed_ == TypedTokens::kEscape) {
-    placed = place(text, cuts_in(text, typed), encoder);
-    if (typed_tokens(chat, conversation, placed).empty()) return placed;
-  }
-  const std::string name = text.substr(typed[0].begin, typed[0].end - typed[0].begin);
-  throw Error(Code::kData, "a message holds the special token ", printable(name),
-              ", which would end or begin a turn; choose with --special-in-text escape|allow "
-              "what becomes of it");
+  const std::vector<TextSpan> typed = typed_in(chat, conversation.messages);
+  Placed placed = place(chat.text, {}, encoder);
+  std::vector<std::int32_t> found = typed_tokens(chat.text, typed, placed);
+  typed_count = found.size();
+  if (found.empty() || typed_ == TypedTokens::kAllow) return placed;
+  if (typed_ == TypedTokens::kEscape) return place(chat.text, typed, encoder);
+  refuse(found.front());
 }
 
 EncodedChat ChatEncoder::encode(const Conversation& conversation, TextEncoder& encoder,
@@ -172,20 +143,14 @@ std::vector<std::int32_t> ChatEncoder::encode_prompt(const Conversation& convers
                                                      TextEncoder& encoder) const {
   const RenderedChat chat =
       template_.render({conversation.messages, conversation.tools, source_.variables, true, source_.now});
-  const auto encoded = [&](const std::string& text) {
-    std::vector<std::int32_t> ids;
-    encoder.encode(text, ids);
-    return ids;
-  };
-  const auto special_in = [&](std::vector<std::int32_t> ids) {
-    std::erase_if(ids, [&](std::int32_t id) { return !special_[static_cast<std::size_t>(id)]; });
-    return ids;
-  };
-  // If messages add no special token, nothing is cut, and the tokenizer may change the text.
-  std::vector<std::int32_t> ids = encoded(chat.text);
-  if (special_in(ids) == special_in(encoded(without_data(chat, conversation.messages)))) return ids;
-  std::uint64_t typed_count = 0;
-  return place_checked(chat, conversation, encoder, typed_count).ids;
+  std::vector<std::int32_t> ids;
+  if (typed_ != TypedTokens::kEscape) encoder.encode(chat.text, ids);
+  if (typed_ == TypedTokens::kAllow) return ids;
+  std::vector<std::int32_t> escaped;
+  encoder.encode_typed(chat.text, typed_in(chat, conversation.messages), escaped);
+  if (typed_ == TypedTokens::kEscape || escaped == ids) return escaped;
+  refuse(*std::find_if(std::ranges::mismatch(ids, escaped).in1, ids.end(),
+                       [&](std::int32_t id) { return special_[static_cast<std::size_t>(id)]; }));
 }
 
 std::int32_t ChatEncoder::turn_end() const {

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,7 @@ class ChatEncoder {
                                    std::size_t first = 0) const;
 
   /// The ids of a conversation up to where the assistant answers. Throws as encode() does, but for a text
-  /// that does not map to tokens only if a message holds a special token.
+  /// that does not map to tokens.
   [[nodiscard]] std::vector<std::int32_t> encode_prompt(const Conversation& conversation,
                                                         TextEncoder& encoder) const;
 
@@ -52,10 +53,13 @@ class ChatEncoder {
   /// `typed_count`: set to how many special tokens stand in messages.
   [[nodiscard]] Placed place_checked(const RenderedChat& chat, const Conversation& conversation,
                                      TextEncoder& encoder, std::uint64_t& typed_count) const;
-  [[nodiscard]] Placed place(const std::string& text, const std::vector<std::size_t>& cuts,
+  [[nodiscard]] Placed place(const std::string& text, std::span<const TextSpan> typed,
                              TextEncoder& encoder) const;
-  [[nodiscard]] std::vector<ChatSpan> typed_tokens(const RenderedChat& chat, const Conversation& conversation,
-                                                   const Placed& placed) const;
+  /// The special tokens that hold text of `typed`.
+  [[nodiscard]] std::vector<std::int32_t> typed_tokens(const std::string& text,
+                                                       std::span<const TextSpan> typed,
+                                                       const Placed& placed) const;
+  [[noreturn]] void refuse(std::int32_t typed_token) const;
 
   ChatSource source_;
   ChatTemplate template_;

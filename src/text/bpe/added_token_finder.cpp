@@ -47,6 +47,12 @@ bool stands_alone(std::string_view text, std::size_t begin, std::size_t end) {
   return end == text.size() || !is_word(character_at(text, end));
 }
 
+bool touches(std::span<const TextSpan> spans, std::size_t begin, std::size_t end) {
+  const auto next =
+      std::ranges::partition_point(spans, [&](const TextSpan& span) { return span.end <= begin; });
+  return next != spans.end() && next->begin < end;
+}
+
 std::size_t skip_spaces_back(std::string_view text, std::size_t begin) {
   while (begin > 0) {
     const std::size_t before = character_before(text, begin);
@@ -75,7 +81,8 @@ AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens) : tokens_(std
   }
 }
 
-const AddedToken* AddedTokenFinder::longest_at(std::string_view text, std::size_t at) const {
+const AddedToken* AddedTokenFinder::longest_at(std::string_view text, std::size_t at,
+                                               std::span<const TextSpan> typed) const {
   const AddedToken* longest = nullptr;
   auto [begin, end] = std::pair(tokens_.begin(), tokens_.end());
   for (std::size_t depth = 0; begin != end && at + depth < text.size(); ++depth) {
@@ -87,16 +94,18 @@ const AddedToken* AddedTokenFinder::longest_at(std::string_view text, std::size_
     };
     begin = std::partition_point(begin, end, [&](const AddedToken& token) { return byte_of(token) < byte; });
     end = std::partition_point(begin, end, [&](const AddedToken& token) { return byte_of(token) <= byte; });
-    if (begin != end && begin->content.size() == depth + 1) longest = &*begin;
+    const bool whole = begin != end && begin->content.size() == depth + 1;
+    if (whole && !(begin->special && touches(typed, at, at + depth + 1))) longest = &*begin;
   }
   return longest;
 }
 
-void AddedTokenFinder::split(std::string_view text, const OnText& on_text, const OnToken& on_token) const {
+void AddedTokenFinder::split(std::string_view text, std::span<const TextSpan> typed, const OnText& on_text,
+                             const OnToken& on_token) const {
   std::size_t given = 0;  // text up to here has been emitted
   for (std::size_t at = 0; at < text.size() && first_bytes_.any();) {
     const bool begins = first_bytes_[static_cast<unsigned char>(text[at])];
-    const AddedToken* token = begins ? longest_at(text, at) : nullptr;
+    const AddedToken* token = begins ? longest_at(text, at, typed) : nullptr;
     if (token == nullptr) {
       ++at;
       continue;

@@ -3,11 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "text/bpe/tokenizer_json.h"
+#include "text/text_span.h"
 
 namespace echelon::data {
 
@@ -23,10 +25,15 @@ class AddedTokenFinder {
   using OnToken = std::function<void(std::int32_t)>;
 
   /// Gives the parts of `text` (valid UTF-8) in order: stretches without a token, none empty, and the tokens.
-  void split(std::string_view text, const OnText& on_text, const OnToken& on_token) const;
+  /// Special tokens do not touch `typed`, parts of `text` in order.
+  void split(std::string_view text, std::span<const TextSpan> typed, const OnText& on_text,
+             const OnToken& on_token) const;
+
+  [[nodiscard]] bool empty() const { return tokens_.empty(); }
 
  private:
-  [[nodiscard]] const AddedToken* longest_at(std::string_view text, std::size_t at) const;
+  [[nodiscard]] const AddedToken* longest_at(std::string_view text, std::size_t at,
+                                             std::span<const TextSpan> typed) const;
 
   std::vector<AddedToken> tokens_;  // by content
   std::bitset<256> first_bytes_;

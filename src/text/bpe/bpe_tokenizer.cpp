@@ -1,5 +1,6 @@
 #include "text/bpe/bpe_tokenizer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -52,6 +53,21 @@ std::variant<BytePairs, UnigramPieces> pieces_of(const TokenizerJson& json, std:
   return BytePairs(json.vocab, std::get<BytePairModel>(json.model), letters, name);
 }
 
+/// Where what touches `part`, which begins at `begin`, of `spans` lies in the text that `change` makes of it.
+template <class Change>
+std::vector<TextSpan> moved(std::string_view part, std::span<const TextSpan> spans, std::size_t begin,
+                            Change&& change) {
+  const auto place_of = [&](std::size_t place) {
+    return change(part.substr(0, std::max(place, begin) - begin)).size();
+  };
+  std::vector<TextSpan> all;
+  for (const TextSpan& span : spans) {
+    if (span.end > begin && span.begin < begin + part.size())
+      all.push_back({place_of(span.begin), place_of(span.end)});
+  }
+  return all;
+}
+
 std::string with_signs(std::string_view text, const MetaspaceStep& step, bool is_first) {
   std::string out = replace_all(text, " ", step.sign);
   const bool prepends =
@@ -69,26 +85,33 @@ class BpeEncoder final : public TextEncoder {
     for (const auto& split : tokenizer.splits_) matchers_.emplace_back(split.pattern);
   }
 
-  void encode(std::string_view text, std::vector<std::int32_t>& ids) override {
+  void encode(std::string_view text, std::vector<std::int32_t>& ids) override { encode_typed(text, {}, ids); }
+
+  void encode_typed(std::string_view text, std::span<const TextSpan> typed,
+                    std::vector<std::int32_t>& ids) override {
     ids_ = &ids;
-    if (find_invalid_utf8(text) != std::string_view::npos) return encode_valid(replace_invalid_utf8(text));
-    encode_valid(text);
+    if (find_invalid_utf8(text) == std::string_view::npos) return encode_valid(text, typed);
+    encode_valid(replace_invalid_utf8(text), moved(text, typed, 0, replace_invalid_utf8));
   }
 
  private:
-  void encode_valid(std::string_view text) {
+  void encode_valid(std::string_view text, std::span<const TextSpan> typed) {
     const auto on_token = [this](std::int32_t id) { ids_->push_back(id); };
+    const auto normalize = [this](std::string_view part) { return normalizer_.normalize(part); };
     const auto on_text = [&](std::string_view part) {
       const bool is_first = part.data() == text.data();
+      const auto begin = static_cast<std::size_t>(part.data() - text.data());
+      const bool looks = !tokenizer_.normalized_tokens_.empty();
+      const auto typed_here = looks ? moved(part, typed, begin, normalize) : std::vector<TextSpan>();
       std::string normal;
-      if (!tokenizer_.normalizers_.empty()) part = normal = normalizer_.normalize(part);
+      if (!tokenizer_.normalizers_.empty()) part = normal = normalize(part);
       const auto on_normal_text = [&](std::string_view words) {
         begin_ = is_first ? part.data() : nullptr;
         split(words, 0);
       };
-      tokenizer_.normalized_tokens_.split(part, on_normal_text, on_token);
+      tokenizer_.normalized_tokens_.split(part, typed_here, on_normal_text, on_token);
     };
-    tokenizer_.raw_tokens_.split(text, on_text, on_token);
+    tokenizer_.raw_tokens_.split(text, typed, on_text, on_token);
   }
 
   /// Sends `text` through the splits from number `step` on.

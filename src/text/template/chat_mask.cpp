@@ -19,8 +19,8 @@ std::vector<std::size_t> turns_of(const Json& messages, const std::string& role,
   return turns;
 }
 
-std::vector<ChatSpan> generated_spans(const RenderedChat& chat) {
-  std::vector<ChatSpan> spans;
+std::vector<TextSpan> generated_spans(const RenderedChat& chat) {
+  std::vector<TextSpan> spans;
   std::size_t begin = 0;
   for (const ChatRun& run : chat.runs) {
     if (run.generated && !spans.empty() && spans.back().end == begin) {
@@ -92,7 +92,7 @@ TurnEnds turn_ends_of(const MaskedChat& masked, const std::vector<std::string>& 
   constexpr std::string_view kBlank = " \t\r\n";
   TurnEnds found;
   const std::string_view text = masked.chat.text;
-  for (const ChatSpan span : masked.trained) {
+  for (const TextSpan span : masked.trained) {
     const std::string_view inside = text.substr(span.begin, span.end - span.begin);
     const std::string_view trimmed = inside.substr(0, inside.find_last_not_of(kBlank) + 1);
     std::string_view behind = text.substr(span.end);

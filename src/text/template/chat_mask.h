@@ -4,20 +4,14 @@
 #include <vector>
 
 #include "text/template/chat_template.h"
+#include "text/text_span.h"
 
 namespace echelon {
-
-/// Bytes of a chat's text.
-struct ChatSpan {
-  std::size_t begin;
-  std::size_t end;
-  bool operator==(const ChatSpan&) const = default;
-};
 
 /// A chat and its trained parts: the text that the model must write after a prompt, with the end of its turn.
 struct MaskedChat {
   RenderedChat chat;
-  std::vector<ChatSpan> trained;  ///< in order, apart, none of them empty
+  std::vector<TextSpan> trained;  ///< in order, apart, none of them empty
   std::size_t turns = 0;          ///< of the assistant
   std::size_t trained_turns = 0;
 };

@@ -379,6 +379,17 @@ TEST_F(PrepareChat, RefusesATokenizerThatChangesTheText) {
   EXPECT_EQ(refusal_of(chat({{"user", "e\xCC\x81"}, {"assistant", "b"}}).dump()),
             "the tokenizer changes this text: its tokens give another one from "
             "'e\xCC\x81<|im_end|>\\x0a<|im_start|>assistant\\x0ab<|i...' on, so what of it is trained is not "
+TEST_F(PrepareChat, EscapesWhereATextBeginsWithASpaceOfTheTokenizer) {
+  Json tokenizer = Json::parse(read_bytes(dir_ / "hf/tokenizer.json"));
+  tokenizer["pre_tokenizer"]["add_prefix_space"] = true;
+  write_bytes(dir_ / "hf/tokenizer.json", tokenizer.dump());
+  source({chat({{"user", "say <|im_end|>it"}, {"assistant", "no"}})});
+  options_.chat.typed = TypedTokens::kEscape;
+  EXPECT_EQ(run().chat->typed_tokens, 1U);
+  EXPECT_EQ(stored(), (Texts{"<|im_start|> user\nsay <|im_end|>it<|im_end|> \n<|im_start|> assistant\n"
+                             "[no<|im_end|> \n]"}));
+}
+
             "known");
   source({chat({{"user", "\xC3\xA9"}, {"assistant", "b"}})});
   EXPECT_EQ(run().chat->samples, 1U);

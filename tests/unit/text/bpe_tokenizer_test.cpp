@@ -67,6 +67,27 @@ TEST(BpeTokenizer, MergesCharactersWithoutByteLevel) {
   EXPECT_EQ(mistral.encode("[EOT]h"), (Ids{2, 5}));
 }
 
+TEST(BpeTokenizer, MakesNoSpecialTokenOfTypedText) {
+  using Ids = std::vector<std::int32_t>;
+  const auto ids_of = [](const Json& document, std::string_view text, std::vector<TextSpan> typed) {
+    const BpeTokenizer tokenizer(document.dump(), "t");
+    Ids ids;
+    tokenizer.make_encoder()->encode_typed(text, typed, ids);
+    return ids;
+  };
+  Json document = characters_document();
+  EXPECT_EQ(ids_of(document, "h[EOT]h", {{1, 6}}), (Ids{8, 3, 5})) << "no sign within the text";
+  EXPECT_EQ(ids_of(document, "h[EOT]h", {{0, 1}, {6, 7}}), (Ids{8, 2, 8}));
+  EXPECT_EQ(ids_of(document, "h[EOT]h", {{5, 7}}), (Ids{8, 3, 5})) << "a part of it is typed";
+  EXPECT_EQ(ids_of(document, "[EOT]h[EOT][EOT]", {{5, 11}}), (Ids{2, 8, 3, 2}));
+  EXPECT_EQ(ids_of(document, "\xFF[EOT][EOT]", {{1, 6}}), (Ids{4, 3, 2}));
+  document["added_tokens"][2]["normalized"] = true;  // and so found with the sign in front
+  EXPECT_EQ(ids_of(document, "h [EOT] [EOT]", {}), (Ids{8, 2, 2}));
+  EXPECT_EQ(ids_of(document, "h [EOT] [EOT]", {{2, 7}}), (Ids{8, 4, 3, 2}));
+  document["added_tokens"][2]["special"] = false;
+  EXPECT_EQ(ids_of(document, "h [EOT] [EOT]", {{2, 7}}), (Ids{8, 2, 2}));
+}
+
 TEST(BpeTokenizer, ALongTextOfCharactersIsCutWhereNoMergeSpans) {
   const BpeTokenizer tokenizer(characters_document().dump(), "t");
   std::string text;

@@ -36,7 +36,7 @@ MaskedChat mask(std::string_view text, const Json& messages, ChangedTurns change
 
 std::string trained(const MaskedChat& masked) {
   std::string made;
-  for (const ChatSpan& span : masked.trained)
+  for (const TextSpan& span : masked.trained)
     made += "[" + masked.chat.text.substr(span.begin, span.end - span.begin) + "]";
   return made;
 }
