@@ -1,6 +1,7 @@
 #pragma once
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "text/special_ids.h"
@@ -26,6 +27,10 @@ class TokenizerFolder {
   [[nodiscard]] std::string text(const std::string& name) const { return file_(name); }
   /// Returns the ends that the model's files state; see special_ids_of().
   [[nodiscard]] SpecialIds special_ids() const;
+  /// `tokenizer`: the bytes of the folder's tokenizer file. Throws Error(kData) if it is a tokenizer.json,
+  /// and added_tokens_decoder of tokenizer_config.json adds a token or changes one: transformers would encode
+  /// text in another way.
+  void require_same_tokens(std::string_view tokenizer) const;
 
  private:
   std::filesystem::path path_;

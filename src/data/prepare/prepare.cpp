@@ -38,10 +38,14 @@ void settle_chat_tokenizer(PrepareOptions& options) {
 /// The tokenizer's file and, where a model lies beside it that ends text in another way, that end.
 void settle_tokenizer(PrepareOptions& options, const ProgressCallback& progress) {
   if (options.tokenizer.empty()) return;
-  if (options.chats()) return settle_chat_tokenizer(options);
-  const fs::Path file = tokenizer_file(options.tokenizer);
-  options.tokenizer = file.string();
+  if (options.chats())
+    settle_chat_tokenizer(options);
+  else
+    options.tokenizer = tokenizer_file(options.tokenizer).string();
+  const fs::Path file = options.tokenizer;
   const TokenizerFolder folder(file);
+  folder.require_same_tokens(read_tokenizer_model(file));
+  if (options.chats()) return;
   const SpecialIds ids = folder.special_ids();
   if (ids.ends.empty() && ids.end_token.empty()) return;
   const auto tokenizer = Tokenizer::load(file);

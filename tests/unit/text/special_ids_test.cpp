@@ -2,7 +2,10 @@
 
 #include <map>
 
+#include "base/str.h"
+#include "support/matches.h"
 #include "support/tokenizer_json.h"
+#include "text/tokenizer_folder.h"
 #include "text/tokenizer_training.h"
 #include "unit/data/fixtures.h"
 
@@ -87,6 +90,26 @@ TEST(SpecialIds, AnIdThatATokenizerDoesNotHaveStandsForNoText) {
   for (std::int32_t id = 0; id < ended->vocab_size(); ++id) EXPECT_NO_THROW((void)ended->piece_of(id));
   EXPECT_EQ(ended->piece_of(7000), "");
   EXPECT_EQ(ended->piece_of(3), "\n");
+}
+
+TEST(TokenizerFolder, RefusesTokensThatItsConfigurationAddsOrChanges) {
+  const auto check = [](const nlohmann::ordered_json& token) {
+    const std::string config = str(R"({"added_tokens_decoder": {"2": )", token.dump(), "}}");
+    const TokenizerFolder folder(
+        "hf", [&](const std::string& name) { return name == kTokenizerConfig ? config : std::string(); });
+    folder.require_same_tokens(testing::byte_level_json());
+  };
+  nlohmann::ordered_json token = testing::byte_level_document()["added_tokens"][2];
+  token["special"] = false;  // which changes no ids
+  check(token);
+  token["rstrip"] = true;
+  EXPECT_MENTIONS(message_of([&] { check(token); }),
+                  "the token '[EOT]' of added_tokens_decoder has another rstrip than in tokenizer.json");
+  token["content"] = "<new>";
+  EXPECT_EQ(message_of([&] { check(token); }),
+            "'hf/tokenizer_config.json': the token '<new>' of added_tokens_decoder is not in tokenizer.json "
+            "beside it, so transformers encodes text in another way: load the folder with transformers and "
+            "write it with save_pretrained, which makes both alike");
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ Language language_of(const std::filesystem::path& folder, const char* what,
                 "' is a sentencepiece model, which does not find the special tokens of a "
                 "chat in its text: put the model's tokenizer.json beside it");
   }
+  TokenizerFolder(folder, content).require_same_tokens(bytes);
   auto tokenizer = Tokenizer::from_bytes(bytes, file.string());
   const std::int32_t end = document_end(ids, *tokenizer);
   Language language{ending_with(std::move(tokenizer), end), {ids.ends.begin(), ids.ends.end()}, nullptr};
