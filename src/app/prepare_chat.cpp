@@ -63,6 +63,11 @@ void add_chat_options(CLI::App& command, data::ChatOptions& options, ChatArgumen
       ->type_name("FIELD")
       ->capture_default_str();
   add("--tools", options.tools, "Field with the list of tools")->type_name("FIELD")->capture_default_str();
+  add("--system", options.system, "Field with the text of a system message; lines may lack it")
+      ->type_name("FIELD");
+  add("--context", options.context,
+      "--input: field with a text that belongs behind the prompt, such as Alpaca's input; lines may lack it")
+      ->type_name("FIELD");
   add("--role-key", options.role_key, "Key of a message's role")->type_name("KEY")->capture_default_str();
   add("--content-key", options.content_key, "Key of a message's text")
       ->type_name("KEY")

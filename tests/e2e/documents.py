@@ -170,6 +170,7 @@ class Tests(product.Case):
         (self.folder / "prefs.jsonl").write_text('{"prompt": "alpha?", "chosen": "beta", "rejected": "no"}\n' * 9)
         (self.folder / "sharegpt.jsonl").write_text(
             '{"conversations": [{"from": "human", "value": "alpha"}, {"from": "gpt", "value": "beta"}]}\n' * 9)
+        (self.folder / "alpaca.jsonl").write_text('{"instruction": "alpha", "input": "beta", "output": "gamma"}\n' * 9)
         (self.folder / "wikihowAll.csv").write_text("headline,title,text\n" + "alpha,a,alpha beta gamma\n" * 9)
         tokens = {**product.ON_TOKENS, "data.path": "small/train.tok", "checkpoint.every_steps": 2,
                   "model.max_positions": 256, "optim.ema_decay": 0.9}

@@ -30,6 +30,8 @@ struct ChatOptions {
   std::string template_file;            ///< empty: that of the tokenizer's folder
   std::string messages = "messages";    ///< field of a conversation's list
   std::string tools = "tools";          ///< field of a list that goes to the template
+  std::string system;                   ///< field with the text of a system message; empty: none
+  std::string context;                  ///< field with a text that belongs behind a prompt; empty: none
   std::string role_key = "role";        ///< of a message
   std::string content_key = "content";  ///< of a message
   std::vector<std::string> roles;       ///< "NAME=ROLE": how the file calls a role

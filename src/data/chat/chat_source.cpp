@@ -133,19 +133,23 @@ std::vector<std::string> ends_of(const ChatOptions& options, const TokenizerFold
 }  // namespace
 
 nlohmann::ordered_json ChatSource::identity(const ChatOptions& options) const {
-  return {{"template", fs::Path(origin).filename().string()},
-          {"template_crc32c", crc32c(text)},
-          {"variables", variables},
-          {"date", options.date},
-          {"ends", ends},
-          {"messages", options.messages},
-          {"tools", options.tools},
-          {"role_key", options.role_key},
-          {"content_key", options.content_key},
-          {"roles", options.roles},
-          {"changed_turns", word_of(options.changed)},
-          {"special_in_text", word_of(options.typed)},
-          {"max_without_target", options.max_without_target}};
+  Json all{{"template", fs::Path(origin).filename().string()},
+           {"template_crc32c", crc32c(text)},
+           {"variables", variables},
+           {"date", options.date},
+           {"ends", ends},
+           {"messages", options.messages},
+           {"tools", options.tools},
+           {"role_key", options.role_key},
+           {"content_key", options.content_key},
+           {"roles", options.roles},
+           {"changed_turns", word_of(options.changed)},
+           {"special_in_text", word_of(options.typed)},
+           {"max_without_target", options.max_without_target}};
+  // Later additions: output of earlier versions stays what it is.
+  if (!options.system.empty()) all["system"] = options.system;
+  if (!options.context.empty()) all["context"] = options.context;
+  return all;
 }
 
 ChatSource load_chat_source(const ChatOptions& options, const TokenizerFolder& folder,

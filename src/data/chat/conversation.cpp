@@ -109,6 +109,33 @@ std::string text_of(const Json& object, const std::string& name) {
   return *field;
 }
 
+/// The text of a field that a line may lack; empty: there is none.
+std::string text_if_any(const Json& object, const std::string& name) {
+  const auto field = object.find(name);
+  if (field == object.end() || field->is_null() || (field->is_string() && is_blank(*field))) return "";
+  return text_of(object, name);
+}
+
+/// Refuses a text that other trainers read and that would be lost here.
+void require_options(const Json& object, const ChatOptions& options, const PromptFields& fields) {
+  for (const auto& [name, option] : texts_beside(options, fields)) {
+    const auto field = object.find(name);
+    const bool taken = name == options.system || name == options.context;
+    if (taken || field == object.end() || !field->is_string() || is_blank(*field)) continue;
+    refuse(str("has a text '", name, "' that no option names, so it would be lost: take it with ", option,
+               ' ', name, ", or leave it out with ", option, " none"));
+  }
+}
+
+void put_system(const Json& object, const ChatOptions& options, Json& messages) {
+  const std::string text = text_if_any(object, options.system);
+  if (text.empty()) return;
+  if (!messages.empty() && messages.front()["role"] == "system")
+    refuse(
+        str("has a system message and a text '", options.system, "'; leave the text out with --system none"));
+  messages.insert(messages.begin(), Json{{"role", "system"}, {"content", text}});
+}
+
 /// The object of a line.
 Json read_object(std::string_view line) {
   Json object = parse_ordered_json(line, "the line", Code::kData, kLimits);
@@ -159,13 +186,32 @@ void take_common(Preference& pair) {
 
 }  // namespace
 
+std::vector<TextBeside> texts_beside(const ChatOptions& options, const PromptFields& fields) {
+  std::vector<TextBeside> all;
+  const auto add = [&](const std::string& named, const char* option, std::vector<std::string> usual) {
+    if (!named.empty()) usual = {named};
+    for (std::string& name : usual) {
+      if (name != fields.prompt && name != fields.response) all.push_back({std::move(name), option});
+    }
+  };
+  const bool prompts = !fields.prompt.empty();
+  add(options.system, "--system",
+      prompts ? std::vector<std::string>{"system", "instruction"} : std::vector<std::string>{"system"});
+  if (prompts) add(options.context, "--context", {"input", "context"});
+  return all;
+}
+
 Conversation read_conversation(std::string_view line, const ChatOptions& options,
                                const PromptFields& fields) {
   Json object = read_object(line);
   Conversation made{.messages = {}, .tools = take_tools(object, options)};
+  require_options(object, options, fields);
   if (!fields.prompt.empty()) {
-    made.messages = {{{"role", "user"}, {"content", text_of(object, fields.prompt)}},
+    const std::string context = text_if_any(object, options.context);
+    const std::string prompt = str(text_of(object, fields.prompt), context.empty() ? "" : "\n", context);
+    made.messages = {{{"role", "user"}, {"content", prompt}},
                      {{"role", kAssistant}, {"content", text_of(object, fields.response)}}};
+    put_system(object, options, made.messages);
     return made;
   }
   const auto messages = object.find(options.messages);
@@ -179,6 +225,7 @@ Conversation read_conversation(std::string_view line, const ChatOptions& options
   made.messages = std::move(*messages);
   for (std::size_t i = 0; i < made.messages.size(); ++i)
     settle_message(made.messages[i], str("messages[", i, "]"), options);
+  put_system(object, options, made.messages);
   return made;
 }
 
@@ -187,6 +234,7 @@ Preference read_preference(std::string_view line, const ChatOptions& options) {
   Preference made{.prompt = {.messages = Json::array(), .tools = take_tools(object, options)},
                   .chosen = messages_in(object, "chosen", kAssistant, options),
                   .rejected = messages_in(object, "rejected", kAssistant, options)};
+  require_options(object, options, {});
   if (object["chosen"].is_string() != object["rejected"].is_string())
     refuse("one of 'chosen' and 'rejected' is a text and the other a list of messages");
   // Beside whole conversations a text only repeats how both begin (UltraFeedback).
@@ -205,6 +253,7 @@ Preference read_preference(std::string_view line, const ChatOptions& options) {
                  "' behind the prompt, expected assistant; the prompts of both must be the same"));
   }
   if (made.prompt.messages.empty()) refuse("has no prompt: 'chosen' and 'rejected' begin differently");
+  put_system(object, options, made.prompt.messages);
   if (made.chosen == made.rejected)
     refuse("'chosen' and 'rejected' are the same: such a pair prefers nothing");
   return made;

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "data/chat/chat_options.h"
 
@@ -19,6 +20,15 @@ struct PromptFields {
 };
 
 inline constexpr std::string_view kAssistant = "assistant";
+
+/// A field that often holds a text beside messages or prompts, and the option that takes it.
+struct TextBeside {
+  std::string field;
+  const char* option;
+};
+
+/// The fields of options.system and options.context, with the usual ones in place of those not named.
+[[nodiscard]] std::vector<TextBeside> texts_beside(const ChatOptions& options, const PromptFields& fields);
 
 /// Reads a line of a JSONL file, and replaces its names and roles by those of templates. Throws Error(kData)
 /// if the line is no conversation: "messages[2] has no 'content'".

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -11,6 +12,7 @@
 #include "base/process/plugin.h"
 #include "base/process/python_package.h"
 #include "base/str.h"
+#include "data/chat/conversation.h"
 #include "data/prepare/source_stream.h"
 
 namespace echelon::data {
@@ -78,7 +80,12 @@ std::vector<WantedColumn> wanted_columns(const PrepareOptions& options) {
   } else {
     columns.push_back({.name = options.text_field(), .option = "--field"});
   }
-  if (options.chats()) columns.push_back({.name = options.chat.tools, .option = "--tools", .may_lack = true});
+  if (!options.chats()) return columns;
+  columns.push_back({.name = options.chat.tools, .option = "--tools", .may_lack = true});
+  for (const auto& [field, option] : texts_beside(options.chat, {options.input, options.target})) {
+    if (std::ranges::find(columns, field, &WantedColumn::name) == columns.end())
+      columns.push_back({.name = field, .option = option, .may_lack = true});
+  }
   return columns;
 }
 

@@ -105,6 +105,8 @@ void check_options(const PrepareOptions& options) {
   demand(!options.preferences() || (options.input.empty() && options.chat.messages == ChatOptions().messages),
          "--format preference reads the fields prompt, chosen and rejected, and no --input, --target or "
          "--messages");
+  demand(options.chat.context.empty() || !options.input.empty(),
+         "--context goes behind a prompt: it needs --input and --target");
   demand(options.chat.max_without_target >= 0 && options.chat.max_without_target <= 1,
          str("--max-without-target is ", options.chat.max_without_target, ", expected 0 to 1"));
   check_roles(options.chat);

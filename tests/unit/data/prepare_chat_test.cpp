@@ -154,6 +154,39 @@ TEST_F(PrepareChat, ReadsOtherNamesAndPromptsWithResponses) {
   EXPECT_EQ(stored(), expected);
 }
 
+TEST_F(PrepareChat, LosesNoTextBesideAPromptOrMessages) {
+  options_.input = "instruction";
+  options_.target = "output";
+  const Json alpaca{{"instruction", "a"}, {"input", "b"}, {"output", "c"}};
+  const Json plain{{"instruction", "a"}, {"input", " "}, {"output", "c"}, {"id", "7"}};
+  EXPECT_EQ(refusal_of(alpaca.dump()),
+            "has a text 'input' that no option names, so it would be lost: take it with --context input, or "
+            "leave it out with --context none");
+  source({alpaca, plain});
+  options_.chat.context = "input";
+  run();
+  const std::string answer = "<|im_end|>\n<|im_start|>assistant\n[c<|im_end|>\n]";
+  EXPECT_EQ(stored(), (Texts{"<|im_start|>user\na\nb" + answer, "<|im_start|>user\na" + answer}));
+  options_.force = true;
+  options_.chat.context = "none";
+  run();
+  EXPECT_EQ(stored(), Texts(2, "<|im_start|>user\na" + answer));
+
+  options_.force = false;
+  options_.output = (dir_ / "other").string();
+  options_.chat.context = options_.input = options_.target = "";
+  Json sharegpt = chat({{"user", "a"}, {"assistant", "c"}});
+  sharegpt["system"] = "S";
+  EXPECT_MENTIONS(refusal_of(sharegpt.dump()), "take it with --system system");
+  options_.output = (dir_ / "out").string();
+  options_.force = true;
+  options_.chat.system = "system";
+  source({sharegpt, chat({{"system", "T"}, {"user", "a"}, {"assistant", "c"}})});
+  run();
+  EXPECT_EQ(stored(), (Texts{"<|im_start|>system\nS<|im_end|>\n<|im_start|>user\na" + answer,
+                             "<|im_start|>system\nT<|im_end|>\n<|im_start|>user\na" + answer}));
+}
+
 TEST_F(PrepareChat, StopsForAMaskOfEverything) {
   use("{% generation %}{% for m in messages %}{{ m.role + ':' + m.content }}</s>{% endfor %}{% endgeneration "
       "%}");
