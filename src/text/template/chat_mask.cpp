@@ -78,7 +78,7 @@ MaskedChat mask_chat(const ChatTemplate& chat_template, const ChatInput& input,
                   "]: the text with this turn does not continue the text before it, so what is to be trained "
                   "is not known: ",
                   turn == turns.back() ? "" : "train the last turn alone with --changed-turns last, or ",
-                  "use a template with generation tags");
+                  "name a template with generation tags by --chat-template FILE");
     }
   }
   if (changed == ChangedTurns::kLastTurn && masked.trained_turns < masked.turns) {

@@ -346,8 +346,8 @@ TEST_F(PrepareChat, KeepsEarlierReasoningOutOfTheMaskOrRefuses) {
   EXPECT_EQ(refusal_of(line.dump()),
             "messages[1]: the text with this turn does not continue the text before it, so what is to be "
             "trained is "
-            "not known: train the last turn alone with --changed-turns last, or use a template with "
-            "generation tags");
+            "not known: train the last turn alone with --changed-turns last, or name a template with "
+            "generation tags by --chat-template FILE");
   source({line});
   options_.chat.changed = ChangedTurns::kLastTurn;
   EXPECT_EQ(run().chat->samples_last_turn_only, 1U);
@@ -377,6 +377,17 @@ TEST_F(PrepareChat, DoesAsToldWithASpecialTokenThatWasTyped) {
   EXPECT_EQ(run().chat->typed_tokens, 1U);
   EXPECT_EQ(ends(), 3);
   EXPECT_EQ(stored(), text);
+}
+
+TEST_F(PrepareChat, EscapesWhereATextBeginsWithASpaceOfTheTokenizer) {
+  Json tokenizer = Json::parse(read_bytes(dir_ / "hf/tokenizer.json"));
+  tokenizer["pre_tokenizer"]["add_prefix_space"] = true;
+  write_bytes(dir_ / "hf/tokenizer.json", tokenizer.dump());
+  source({chat({{"user", "say <|im_end|>it"}, {"assistant", "no"}})});
+  options_.chat.typed = TypedTokens::kEscape;
+  EXPECT_EQ(run().chat->typed_tokens, 1U);
+  EXPECT_EQ(stored(), (Texts{"<|im_start|> user\nsay <|im_end|>it<|im_end|> \n<|im_start|> assistant\n"
+                             "[no<|im_end|> \n]"}));
 }
 
 TEST_F(PrepareChat, TakesARoleInASpecialTokenForTheTemplates) {
@@ -412,17 +423,6 @@ TEST_F(PrepareChat, RefusesATokenizerThatChangesTheText) {
   EXPECT_EQ(refusal_of(chat({{"user", "e\xCC\x81"}, {"assistant", "b"}}).dump()),
             "the tokenizer changes this text: its tokens give another one from "
             "'e\xCC\x81<|im_end|>\\x0a<|im_start|>assistant\\x0ab<|i...' on, so what of it is trained is not "
-TEST_F(PrepareChat, EscapesWhereATextBeginsWithASpaceOfTheTokenizer) {
-  Json tokenizer = Json::parse(read_bytes(dir_ / "hf/tokenizer.json"));
-  tokenizer["pre_tokenizer"]["add_prefix_space"] = true;
-  write_bytes(dir_ / "hf/tokenizer.json", tokenizer.dump());
-  source({chat({{"user", "say <|im_end|>it"}, {"assistant", "no"}})});
-  options_.chat.typed = TypedTokens::kEscape;
-  EXPECT_EQ(run().chat->typed_tokens, 1U);
-  EXPECT_EQ(stored(), (Texts{"<|im_start|> user\nsay <|im_end|>it<|im_end|> \n<|im_start|> assistant\n"
-                             "[no<|im_end|> \n]"}));
-}
-
             "known");
   source({chat({{"user", "\xC3\xA9"}, {"assistant", "b"}})});
   EXPECT_EQ(run().chat->samples, 1U);
