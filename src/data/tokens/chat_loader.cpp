@@ -1,9 +1,11 @@
 #include "data/tokens/chat_loader.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/error.h"
+#include "base/str.h"
 #include "data/data_identity.h"
 
 namespace echelon {
@@ -42,6 +44,7 @@ Samples pack(const TokenFile& file, std::int64_t seq_len, std::int64_t leave_out
   const auto room = static_cast<std::uint64_t>(seq_len);
   std::uint64_t inputs = 0;  // of the last sample
   std::uint64_t longest = 0;
+  std::uint64_t shortest = std::numeric_limits<std::uint64_t>::max();  // of those that are too long
   std::int64_t too_long = 0;
   for_each_whole(file, [&](const Whole& whole) {
     const TokenFile::Range& chat = whole.place.tokens;
@@ -49,6 +52,7 @@ Samples pack(const TokenFile& file, std::int64_t seq_len, std::int64_t leave_out
     if (size > room) {
       ++too_long;
       longest = std::max(longest, size);
+      shortest = std::min(shortest, size);
     } else if (size > 0 && !samples.empty() && samples.back().tokens.end == chat.begin &&
                inputs + size <= room) {
       samples.back().tokens.end = chat.end;
@@ -59,17 +63,22 @@ Samples pack(const TokenFile& file, std::int64_t seq_len, std::int64_t leave_out
     }
   });
   const bool pairs = file.header().holds_preferences();
-  if (too_long > leave_out) {
+  const bool none_left = samples.empty() && too_long > 0;
+  if (none_left || too_long > leave_out) {
     throw Error(Code::kData, "token file '", file.path().string(), "': ", too_long, " of ",
                 file.document_count() / (pairs ? 2 : 1), pairs ? " pairs of answers" : " conversations",
                 " are longer than data.seq_len (", seq_len, "), the longest takes ", longest,
-                ": raise data.seq_len, or leave them out with data.on_bad_record: skip and "
-                "data.max_bad_records: ",
-                too_long);
+                none_left
+                    ? str(", the shortest ", shortest,
+                          ": raise data.seq_len; with all of them left out there is nothing to train on")
+                    : str(": raise data.seq_len, or leave them out with data.on_bad_record: skip and "
+                          "data.max_bad_records: ",
+                          too_long));
   }
   if (samples.empty())
     throw Error(Code::kData, "token file '", file.path().string(), "' has no ",
-                pairs ? "pair of answers" : "conversation", " to train on");
+                pairs ? "pair of answers" : "conversation",
+                " of more than one token, the least that predicts something: prepare the data again");
   return samples;
 }
 

@@ -62,6 +62,24 @@ TEST(ChatLoader, RefusesOrLeavesOutWhatIsTooLong) {
   EXPECT_NE(message_of([&] { (void)make_loader(options, 300, 1); }), "");
 }
 
+TEST(ChatLoader, AdvisesARoomThatHoldsSomething) {
+  const TempDir dir;
+  DataOptions options = write_chats(dir / "c.tok", {5, 9, 1}, 3);
+  const std::string said = str("token file '", options.path,
+                               "': 2 of 3 conversations are longer than data.seq_len (3), the longest takes "
+                               "8, the shortest 4: raise data.seq_len; with all of them left out there is "
+                               "nothing to train on");
+  EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }), said);
+  options.on_bad_record = BadRecord::kSkip;
+  EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }), said);
+  options = write_chats(dir / "c.tok", {1, 1}, 3);
+  EXPECT_EQ(
+      message_of([&] { (void)make_loader(options, 300, 1); }),
+      str("token file '", options.path,
+          "' has no conversation of more than one token, the least that predicts something: prepare the "
+          "data again"));
+}
+
 TEST(ChatLoader, KeepsBothAnswersOfAPairTogether) {
   const TempDir dir;
   // Inputs: 2 + 1, 3 + 2, 1 + 1, 4 + 4 (too long), 2 + 2.
