@@ -1,5 +1,6 @@
 #include "data/tasks/task.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -109,6 +110,14 @@ std::vector<Task> read_tasks(const EvaluationOptions& options) {
     task.answer.max_new_tokens = options.max_new_tokens;
     if (auto until = of_task(options.until, name); !until.empty()) task.answer.until = std::move(until);
     tasks.push_back(std::move(task));
+  }
+  const bool generates =
+      std::ranges::any_of(tasks, [](const Task& task) { return task.kind == TaskKind::kExact; });
+  if (!generates && !(options.until.empty() && options.after.empty())) {
+    throw Error(Code::kData,
+                "--until and --after (evaluation.until and .after) are about generated answers, but ",
+                tasks.size() == 1 ? "the task has" : "all tasks have",
+                " choices alone: remove them, or name a file of {\"prompt\", \"answers\"}");
   }
   return tasks;
 }

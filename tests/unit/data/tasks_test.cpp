@@ -102,6 +102,22 @@ TEST_F(Reading, PrefixesAndLimits) {
   EXPECT_EQ(task.answer.max_new_tokens, 7);
 }
 
+TEST_F(Reading, SettingsOfAnswersNeedATaskThatGeneratesThem) {
+  const auto file = [&](const char* name, std::string_view line) {
+    testing::write_bytes(dir / name, line);
+    return (dir / name).string();
+  };
+  EvaluationOptions options{
+      .tasks = {{"a", file("a.jsonl", R"({"context": "c", "choices": ["x", "y"], "answer": 1})")}},
+      .after = {{"a", "####"}}};
+  EXPECT_EQ(message_of([&] { (void)read_tasks(options); }),
+            "--until and --after (evaluation.until and .after) are about generated answers, but the task has "
+            "choices "
+            "alone: remove them, or name a file of {\"prompt\", \"answers\"}");
+  options.tasks.emplace_back("b", file("b.jsonl", R"({"prompt": "p", "answers": ["a"]})"));
+  EXPECT_EQ(read_tasks(options).size(), 2U);
+}
+
 TEST_F(Reading, TextsOfOtherSystems) {
   testing::write_bytes(dir / "examples.txt",
                        "\xEF\xBB\xBF"
