@@ -234,6 +234,12 @@ class Translator : Collected {
     if (name != "muon") return;
     make_default("optim.muon.scale", "spectral");
     if (trainer_ == Trainer::kAxolotl)
+    for (const char* key : {"momentum", "nesterov"}) {
+      if (auto line = lines.extract(str("optim.", key))) {
+        line.key() = line.mapped().key = str("optim.muon.", key);
+        lines.insert(std::move(line));
+      }
+    }
       remark(*kind, "there the factor of a wide matrix is sqrt(rows / columns); of spectral it is 1");
   }
 

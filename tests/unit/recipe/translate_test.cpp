@@ -280,6 +280,14 @@ TEST(Translate, ScalesMuonsRateAsThere) {
   EXPECT_EQ(scale_of("torch.optim.Muon"), "spectral") << "its default, which is not ours";
   EXPECT_EQ(scale_of("torch.optim.Muon, adjust_lr_fn: match_rms_adamw"), "match_adamw");
   EXPECT_EQ(scale_of("torch.optim.AdamW"), "");
+  const Translation set =
+      of("n.yaml",
+         "step_scheduler: {max_steps: 10}\nmodel: {pretrained_model_name_or_path: org/m}\n"
+         "optimizer: {_target_: torch.optim.Muon, momentum: 0.9, nesterov: false, ns_steps: 7}\n");
+  EXPECT_EQ(value(set, "optim.muon.momentum"), "0.9");
+  EXPECT_EQ(value(set, "optim.muon.nesterov"), "false");
+  EXPECT_EQ(value(set, "optim.muon.ns_steps"), "7");
+  EXPECT_EQ(value(set, "optim.momentum"), "");
   const Translation axolotl = of("a.yml", "base_model: m\noptimizer: muon\n");
   EXPECT_EQ(value(axolotl, "optim.muon.scale"), "spectral");
   EXPECT_TRUE(remarks(axolotl, "line 2: optimizer: muon; there the factor of a wide matrix"));
