@@ -371,6 +371,11 @@ Trainer trainer_of(const std::string& name, const std::vector<Setting>& settings
   if (has("training.") && (has("job.") || has("model.flavor"))) return Trainer::kTorchtitan;
   if (has("per_device_train_batch_size") || has("learning_rate") || has("num_train_epochs") ||
       has("output_dir"))
+  if (has("finetuning_type") || has("cutoff_len"))
+    throw Error(
+        Code::kUsage, "'", printable(name),
+        "' is a configuration of LLaMA-Factory (finetuning_type, cutoff_len), which is not translated; "
+        "docs/coming_from.md says which keys of a recipe its own ones are");
     return Trainer::kTrainingArguments;
   throw Error(Code::kUsage, "'", printable(name),
               "' is no configuration that is known here; expected axolotl's YAML (base_model), NeMo "

@@ -306,3 +306,5 @@ TEST(Translate, RefusesWhatItDoesNotKnow) {
 
 }  // namespace
 }  // namespace echelon::recipe
+  EXPECT_MENTIONS(message("x.yaml", "model_name_or_path: m\nfinetuning_type: lora\nlearning_rate: 1e-4\n"),
+                  "'x.yaml' is a configuration of LLaMA-Factory");
