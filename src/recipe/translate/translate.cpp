@@ -11,6 +11,7 @@
 #include "recipe/check/contradictions.h"
 #include "recipe/keys/keys.h"
 #include "recipe/translate/collected.h"
+#include "recipe/translate/line_form.h"
 #include "recipe/translate/schedule.h"
 #include "recipe/yaml/writer.h"
 
@@ -173,11 +174,12 @@ class Translator : Collected {
     const std::string name = tokenizer != nullptr ? last_part(tokenizer->text, '/')
                              : folder_.empty()    ? "FOLDER"
                                                   : folder_;
+    const std::string form = kind == "chat" ? line_form(*this) : "";
     remarks.insert(
         remarks.begin(),
         str(sources.empty() ? "the data" : str("line ", line, ": ", printable(sources)),
             "; download it, then: echelon prepare FILES ",
-            kind == "tokens" ? "" : str("--format ", kind, ' '), "--tokenizer ", printable(name),
+            kind == "tokens" ? "" : str("--format ", kind, form, ' '), "--tokenizer ", printable(name),
             " --output data",
             by_share && validation != nullptr ? " --validation-fraction " + validation->text : ""));
   }
@@ -232,14 +234,14 @@ class Translator : Collected {
                         ? "Adam's decay is part of the gradient; AdamW's, which is set here, is not"
                         : "optim.kind has no equal of it");
     if (name != "muon") return;
-    make_default("optim.muon.scale", "spectral");
-    if (trainer_ == Trainer::kAxolotl)
     for (const char* key : {"momentum", "nesterov"}) {
       if (auto line = lines.extract(str("optim.", key))) {
         line.key() = line.mapped().key = str("optim.muon.", key);
         lines.insert(std::move(line));
       }
     }
+    make_default("optim.muon.scale", "spectral");
+    if (trainer_ == Trainer::kAxolotl)
       remark(*kind, "there the factor of a wide matrix is sqrt(rows / columns); of spectral it is 1");
   }
 
@@ -369,13 +371,13 @@ Trainer trainer_of(const std::string& name, const std::vector<Setting>& settings
   if (has("base_model")) return Trainer::kAxolotl;
   if (has("step_scheduler.")) return Trainer::kAutoModel;
   if (has("training.") && (has("job.") || has("model.flavor"))) return Trainer::kTorchtitan;
-  if (has("per_device_train_batch_size") || has("learning_rate") || has("num_train_epochs") ||
-      has("output_dir"))
   if (has("finetuning_type") || has("cutoff_len"))
     throw Error(
         Code::kUsage, "'", printable(name),
         "' is a configuration of LLaMA-Factory (finetuning_type, cutoff_len), which is not translated; "
         "docs/coming_from.md says which keys of a recipe its own ones are");
+  if (has("per_device_train_batch_size") || has("learning_rate") || has("num_train_epochs") ||
+      has("output_dir"))
     return Trainer::kTrainingArguments;
   throw Error(Code::kUsage, "'", printable(name),
               "' is no configuration that is known here; expected axolotl's YAML (base_model), NeMo "

@@ -293,11 +293,37 @@ TEST(Translate, ScalesMuonsRateAsThere) {
   EXPECT_TRUE(remarks(axolotl, "line 2: optimizer: muon; there the factor of a wide matrix"));
 }
 
+TEST(Translate, TellsPrepareTheFormOfTheLines) {
+  const auto with = [](const std::string& datasets) {
+    return of("a.yml", "base_model: org/m\ndatasets:\n" + datasets);
+  };
+  const std::string command = "echelon prepare FILES --format chat";
+  const std::string mapped =
+      "  - path: a\n    type: chat_template\n    field_messages: talk\n"
+      "    message_property_mappings: {role: from, content: value}\n";
+  EXPECT_TRUE(remarks(with(mapped + "    field_system: sys\n"),
+                      command + " --messages talk --role-key from --role human=user --role gpt=assistant "
+                                "--content-key value --system sys --tokenizer m"));
+  const Translation alpaca = with("  - path: a\n    type: alpaca\n");
+  EXPECT_TRUE(
+      remarks(alpaca, command + " --input instruction --context input --target output --system system "));
+  EXPECT_TRUE(remarks(alpaca, "line 4: datasets.0.type: alpaca; prompts are written by the model's chat"));
+  const Translation own = with("  - path: a\n    type: {field_instruction: q, field_output: a}\n");
+  EXPECT_TRUE(remarks(own, command + " --input q --target a --tokenizer m"));
+  const Translation both = with(mapped + "  - path: b\n    type: chat_template\n");
+  EXPECT_TRUE(remarks(both, command + " --tokenizer m"));
+  EXPECT_TRUE(remarks(both, "prepare each by a command with its options: datasets.0 --messages talk"));
+  EXPECT_TRUE(remarks(both, "datasets.1 none"));
+  EXPECT_TRUE(remarks(with("  - path: a\n    type: pygmalion\n"), "name the fields of its lines"));
+}
+
 TEST(Translate, RefusesWhatItDoesNotKnow) {
   const auto message = [](const std::string& name, const std::string& text) {
     return test::refusal(Code::kUsage, [&] { (void)of(name, text); });
   };
   EXPECT_MENTIONS(message("x.yaml", "name: x\n"), "no configuration that is known here");
+  EXPECT_MENTIONS(message("x.yaml", "model_name_or_path: m\nfinetuning_type: lora\nlearning_rate: 1e-4\n"),
+                  "'x.yaml' is a configuration of LLaMA-Factory");
   EXPECT_MENTIONS(message("x.yaml", ""), "x.yaml is empty");
   EXPECT_MENTIONS(message("x.yaml", "- a\n"), "expected keys with values");
   EXPECT_MENTIONS(message("x.yaml", "a: [1\nb: 2\n"), "x.yaml:");
@@ -306,5 +332,3 @@ TEST(Translate, RefusesWhatItDoesNotKnow) {
 
 }  // namespace
 }  // namespace echelon::recipe
-  EXPECT_MENTIONS(message("x.yaml", "model_name_or_path: m\nfinetuning_type: lora\nlearning_rate: 1e-4\n"),
-                  "'x.yaml' is a configuration of LLaMA-Factory");
