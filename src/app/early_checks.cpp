@@ -11,6 +11,8 @@
 #include "data/loader.h"
 #include "data/tasks/scored_sequences.h"
 #include "families/model_weights.h"
+#include "recipe/compare.h"
+#include "recipe/parse.h"
 
 namespace echelon::app {
 namespace {
@@ -40,6 +42,28 @@ void check_tasks(const Recipe& recipe) {
   (void)data::encode_tasks(recipe.evaluation, *tokenizer, limits);
 }
 
+/// The keys by which the model of a checkpoint is another one. Empty too where its recipe cannot be read: the
+/// run takes an older checkpoint then, or compares tensors alone.
+std::string differences(const std::filesystem::path& step, const Recipe& recipe) {
+  constexpr const char* kRecipe = "recipe.yaml";
+  try {
+    const auto stored = recipe::parse_stored_recipe(
+        kRecipe, checkpoint::load_attachment(step, checkpoint::load_manifest(step), kRecipe));
+    return recipe::describe(recipe::of_base(recipe::changes(stored, recipe)));
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+void require_same_model(const std::filesystem::path& step, const Recipe& recipe) {
+  if (recipe.checkpoint.init_partial) return;
+  const std::string keys = differences(step, recipe);
+  if (keys.empty()) return;
+  throw Error(Code::kCheckpoint, "it is of a different model (checkpoint -> this recipe: ", keys,
+              "); use the model it was made with, or set checkpoint.init_partial: true to take the tensors "
+              "that fit");
+}
+
 /// Without what may be in the nodes' memory, which only the run can tell.
 void check_checkpoints(const Recipe& recipe) {
   const CheckpointOptions& options = recipe.checkpoint;
@@ -51,7 +75,7 @@ void check_checkpoints(const Recipe& recipe) {
   if (!recipe.model.from.empty()) (void)families::ModelWeights(recipe.model.from, "model.from");
   if (options.init_from.empty()) return;
   in_context(str("checkpoint.init_from '", options.init_from, "'"),
-             [&] { (void)checkpoint::newest_commit(options.init_from); });
+             [&] { require_same_model(checkpoint::newest_commit(options.init_from), recipe); });
 }
 
 }  // namespace
