@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import time
 
 import product
 
@@ -233,6 +234,17 @@ class Tests(product.Case):
         self.assertEqual(85, process.wait(product.WAIT_S), self.stderr_of_started())
         [saved] = self.checkpoints()
         self.assertGreaterEqual(int(saved.name[5:14]), newest)
+        self.assertEqual([], list(self.memory.iterdir()))
+
+    def test_too_little_time_behind_a_resume_from_memory_is_used_to_save(self):
+        self.memory_recipe(**{"train.steps": 100000})
+        self.train("recipe.yaml", "train.steps=3", ranks=2)  # measures a save
+        self.kill_in("memory_whole:0:3")
+        newest = self.steps_in_memory()[-1]
+        result = self.command("env", f"SLURM_JOB_END_TIME={int(time.time() + 60)}",
+                              *self.train_command("recipe.yaml", "cluster.stop_margin_s=600", ranks=2), code=85)
+        self.assertRegex(result.err, r"stopped during initialisation, after reading the checkpoint \(.*one more step .* do not fit")
+        self.assertIn(newest, [int(folder.name[5:14]) for folder in self.checkpoints()])
         self.assertEqual([], list(self.memory.iterdir()))
 
     def test_resume_never_and_must_know_of_memory(self):

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/utc_time.h"
+#include "comm/agree.h"
 #include "run/job_end.h"
 #include "train/state_tensors.h"
 
@@ -15,6 +16,22 @@ namespace {
 double assumed_save_s(const TrainState& state) {
   constexpr double kBytesPerSecond = 100e6;
   return 1 + static_cast<double>(bytes_to_save(state)) / kBytesPerSecond;
+}
+
+/// Rank 0 only. The end of the run's time, from all known sources: Slurm, environment, recipe.
+Deadline make_deadline(const ClusterOptions& options, const TrainState& state, const Ledger& ledger) {
+  const double now = utc_now_s();
+  Deadline::Setting setting{.job_end_s = job_end(now),
+                            .grace_s = seconds_in_environment("ECHELON_KILL_WAIT_S"),
+                            .margin_s = options.stop_margin_s,
+                            .earlier = ledger.earlier(),
+                            .assumed_save_s = assumed_save_s(state),
+                            .now_s = utc_now_s,
+                            .ask_job_end = [] { return ask_job_end(); }};
+  if (!options.capacity_block_end.empty()) setting.capacity_end_s = parse_utc(options.capacity_block_end);
+  Deadline deadline(std::move(setting));
+  if (const std::string known = deadline.describe(); !known.empty()) log::info(known);
+  return deadline;
 }
 
 /// Returns whether the error line explains everything. After a lost peer, a lack of memory or a bug, logs/
@@ -55,21 +72,6 @@ void begin_record(RankLife& life) {
   life.ledger->begin();
 }
 
-Deadline make_deadline(const ClusterOptions& options, const TrainState& state, const Ledger& ledger) {
-  const double now = utc_now_s();
-  Deadline::Setting setting{.job_end_s = job_end(now),
-                            .grace_s = seconds_in_environment("ECHELON_KILL_WAIT_S"),
-                            .margin_s = options.stop_margin_s,
-                            .earlier = ledger.earlier(),
-                            .assumed_save_s = assumed_save_s(state),
-                            .now_s = utc_now_s,
-                            .ask_job_end = [] { return ask_job_end(); }};
-  if (!options.capacity_block_end.empty()) setting.capacity_end_s = parse_utc(options.capacity_block_end);
-  Deadline deadline(std::move(setting));
-  if (const std::string known = deadline.describe(); !known.empty()) log::info(known);
-  return deadline;
-}
-
 void note_save(RankLife& life, const Checkpointer::Saved& saved) {
   if (SpanLog* log = life.watch.activity->spans())
     log->add(SpanKind::kSave, str("step ", saved.step), saved.began_s, saved.began_s + saved.seconds);
@@ -79,9 +81,10 @@ void note_save(RankLife& life, const Checkpointer::Saved& saved) {
   if (life.forecast) life.forecast->saved(saved);
 }
 
-void note_resumption(Ledger& ledger, std::int64_t step) {
-  ledger.resumed(step);
-  if (ledger.has_earlier_starts()) log::info(ledger.summary());
+void note_resumption(RankLife& life, std::int64_t step) {
+  life.start.done("load");
+  life.ledger->resumed(step);
+  if (life.ledger->has_earlier_starts()) log::info(life.ledger->summary());
 }
 
 /// After an error the summary goes to the log only, so that the error stays the last line on a terminal.
@@ -99,13 +102,21 @@ void close_ledger(RankLife& life, int status) {
 
 bool stops_after(const char* done, AgreedStop& stop) {
   if (!stop.look()) return false;
-  log::info(str("stopped during initialisation, after ", done, ", by ", stop.reason(),
-                ": no step was trained; run the same command again to continue"));
+  log::info(str("stopped during initialisation, after ", done, " (", stop.reason(),
+                "): no step was trained; run the same command again to continue"));
   return true;
 }
 
-bool stops_before_training(AgreedStop& stop, Checkpointer& checkpointer, TrainState& state,
-                           std::int64_t steps, RunMemory* from) {
+bool stops_before_training(const ClusterOptions& cluster, AgreedStop& stop, Checkpointer& checkpointer,
+                           TrainState& state, std::int64_t steps, RunMemory* from, Communicator& comm,
+                           RankLife& life) {
+  agree(comm, "end of the job", [&] {
+    if (comm.rank() != 0 || state.step >= steps) return;
+    life.deadline = make_deadline(cluster, state, *life.ledger);
+    if (from == nullptr) return life.deadline.require_room();
+    // A refusal would lose it with the allocation.
+    stop.request(life.deadline.reason_to_stop({.step = true}));
+  });
   const bool stops = stops_after("reading the checkpoint", stop);
   if (from == nullptr || (!stops && state.step < steps)) return stops;
   checkpointer.prepare(state, state.step);

@@ -47,13 +47,10 @@ void open_ledger(const Job& job, RankLife& life);
 /// The start has become part of the run: its log, its time and its nodes are written into the run folder.
 void begin_record(RankLife& life);
 
-/// Rank 0 only. The end of the run's time, from all known sources: Slurm, environment, recipe.
-[[nodiscard]] Deadline make_deadline(const ClusterOptions& options, const TrainState& state,
-                                     const Ledger& ledger);
 /// Records that saving `step` took `seconds`.
 void note_save(RankLife& life, const Checkpointer::Saved& saved);
-/// Records that the run continues from `step`.
-void note_resumption(Ledger& ledger, std::int64_t step);
+/// Records that what a checkpoint holds is loaded, and that the run continues from `step`.
+void note_resumption(RankLife& life, std::int64_t step);
 /// Records the end of this start and logs the summary of time use.
 void close_ledger(RankLife& life, int status);
 
@@ -63,9 +60,10 @@ void close_ledger(RankLife& life, int status);
 
 /// Returns whether a stop was requested by the time the checkpoint was read, and logs it. `from`: the memory
 /// of nodes that gave the state, or null. A step that came from there would not stay: it is committed if no
-/// other one follows. Collective.
-[[nodiscard]] bool stops_before_training(AgreedStop& stop, Checkpointer& checkpointer, TrainState& state,
-                                         std::int64_t steps, RunMemory* from);
+/// other one follows, and too little time for one is a stop. Otherwise that throws Error(kUsage). Collective.
+[[nodiscard]] bool stops_before_training(const ClusterOptions& cluster, AgreedStop& stop,
+                                         Checkpointer& checkpointer, TrainState& state, std::int64_t steps,
+                                         RunMemory* from, Communicator& comm, RankLife& life);
 
 /// Reports the error that ended this rank, once for all ranks, and aborts the ranks that may not have
 /// noticed. Returns the exit code.

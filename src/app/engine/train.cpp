@@ -231,8 +231,6 @@ void train_on(const Recipe& recipe, LoopOptions options, TrainState& state, Chec
   MetricsFile metrics;
   agree(comm, "run files", [&] {  // as late as possible: a refused start must not change the run's files
     if (!lead) return;
-    life.deadline = make_deadline(recipe.cluster, state, *life.ledger);
-    life.deadline.require_room();
     life.trains = true;
     metrics = MetricsFile(
         life.folder->metrics(), state.step,
@@ -314,14 +312,14 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   CheckpointReview review(recipe, folder, std::move(inputs.files), state.base);
   const std::unique_ptr<RunMemory> memory = open_memory(recipe.checkpoint, folder, job.info(), *comm);
   const Restored restored = bring_in(recipe, plan.seed, folder, *comm, state, review, memory.get());
-  life.start.done("load");
-  note_resumption(*life.ledger, state.step);
+  note_resumption(life, state.step);
   const TrainOptions train = in_steps(recipe, state);
   settle_reference(inputs.loaders(), state, recipe.train, *comm, stop, review.reference());
   const auto on_saved = [&life](const Checkpointer::Saved& saved) { note_save(life, saved); };
   Checkpointer checkpointer(recipe.checkpoint, folder, *comm, review.files(), on_saved, restored.known);
   RunMemory* const from = restored.memory.empty() ? nullptr : memory.get();
-  if (stops_before_training(stop, checkpointer, state, train.steps, from)) return kStopped;
+  if (stops_before_training(recipe.cluster, stop, checkpointer, state, train.steps, from, *comm, life))
+    return kStopped;
   if (is_complete(state, train.steps, life, lead, !review.changes().empty(), memory.get())) return 0;
   if (lead) review.tell_jump_of_rate(state, train.steps);
   LoopOptions options = loop_options(recipe, train, plan, compute, inputs.text);
