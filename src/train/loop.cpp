@@ -179,7 +179,7 @@ void TrainLoop::save(bool last) {
   parts_.ledger.saving(parts_.state.step);
   const IntervalClock::Reading began = reporter_.reading();
   if (adapters_) adapters_->require_frozen();
-  if (parts_.memory != nullptr) parts_.memory->let_go_of_staging();
+  if (parts_.memory != nullptr) parts_.memory->let_go_of_staging(last);
   {
     const std::string step = str("step ", parts_.state.step);
     const RecordedSpan span(*options_.activity, SpanKind::kSaveStall, step);

@@ -254,6 +254,11 @@ void RankSave::stage() {
   }
 }
 
+void RankSave::abandon() {
+  work_->cancelled = true;
+  work_->staging->stop();
+}
+
 void RankSave::give_up(const std::string& why) {
   const Lock lock(work_->mutex);
   work_->given_up = why;

@@ -56,6 +56,9 @@ class RankSave {
   /// Copies the state; when it returns, the slices' bytes may change. Never throws: see status().
   void stage();
 
+  /// After stage(): nobody needs this save any more. It ends with the window that is being written.
+  void abandon();
+
   /// Rank 0: another rank has reported its failure, not through the folder. Ends the wait for shards.
   void give_up(const std::string& why);
 

@@ -226,8 +226,9 @@ void MemorySaves::save(const TrainState& state, const std::shared_ptr<checkpoint
   in_flight_ = std::move(next);
 }
 
-void MemorySaves::let_go_of_staging() const {
+void MemorySaves::let_go_of_staging(bool last) const {
   if (!in_flight_ || !in_flight_->shard) return;
+  if (last) in_flight_->shard->abandon();
   // It ends by itself after timeout_s_, unless the system hangs.
   constexpr double kGrace_s = 10;
   if (in_flight_->shard->wait(timeout_s_ + kGrace_s).state == RankSave::State::kRunning)

@@ -37,8 +37,9 @@ class MemorySaves {
             const checkpoint::KnownSteps& known);
 
   /// Waits until this rank no longer uses the memory for the copy of the state; its shard may still be on its
-  /// way to another node. Throws Error(kCheckpoint) if that does not come.
-  void let_go_of_staging() const;
+  /// way to another node. Before the `last` save to disk, which may have little time left, a copy that is not
+  /// yet written is given up. Throws Error(kCheckpoint) if that does not come.
+  void let_go_of_staging(bool last) const;
 
  private:
   struct InFlight {

@@ -1,0 +1,112 @@
+#include "train/memory/memory_saves.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include "base/error.h"
+#include "base/files/disk.h"
+#include "support/faulty_disk.h"
+#include "support/matches.h"
+#include "support/refusal.h"
+#include "support/temp_dir.h"
+#include "support/thread_ranks.h"
+#include "support/variable.h"
+#include "train/memory/memory_run.h"
+#include "train/restore.h"
+#include "unit/train/small_run.h"
+
+namespace echelon {
+namespace {
+
+using test::DiskCall;
+using test::FaultyDisk;
+
+JobInfo job_of(int rank, int ranks) {
+  return {.rank = rank,
+          .size = ranks,
+          .local_rank = rank,
+          .local_size = ranks,
+          .host = "a",
+          .hosts = std::vector<std::string>(static_cast<std::size_t>(ranks), "a")};
+}
+
+/// A run of one rank that saves to memory.
+struct MemoryRun {
+  MemoryRun() { options.memory_dir = shm.path().string(); }
+
+  /// The memory and the saves of one start.
+  struct Start {
+    explicit Start(MemoryRun& one)
+        : run(one), memory(one.options, one.run.folder, job_of(0, 1), one.run.comm) {
+      restored = restore_latest(one.options, one.run.folder, one.run.comm, one.run.state, {}, &memory);
+      saves = std::make_unique<MemorySaves>(one.options, memory);
+      saves->prepare(one.run.state, {});
+    }
+    /// Tries until the save before has ended.
+    void begin(std::int64_t step) {
+      run.run.state.step = step;
+      run.run.state.position.next_sample = 8 * step;
+      wait([&] {
+        saves->save(run.run.state, run.staging, false, {});
+        for (const auto& entry : std::filesystem::directory_iterator(memory.folder().path())) {
+          const auto name = checkpoint::parse_step_folder(entry.path().filename().string());
+          if (name && name->step == step) return true;
+        }
+        return false;
+      });
+    }
+    /// Saves, and waits until this node has all of it.
+    void save(std::int64_t step) {
+      begin(step);
+      wait([&] { return newest() == step; });
+    }
+    [[nodiscard]] std::int64_t newest() {
+      const auto found = memory.candidates();
+      return found.empty() ? -1 : found.front().step;
+    }
+
+    MemoryRun& run;
+    RunMemory memory;
+    std::optional<Restored> restored;
+    std::unique_ptr<MemorySaves> saves;
+  };
+
+  static void wait(const std::function<bool()>& until) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+    while (!until() && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ASSERT_TRUE(until());
+  }
+
+  test::TempDir dir;
+  test::TempDir shm;
+  test::SmallRun run{dir.path()};
+  CheckpointOptions options{.memory_every_steps = 2};
+  std::shared_ptr<checkpoint::Staging> staging = std::make_shared<checkpoint::Staging>(1);
+};
+
+TEST(MemorySaves, ACopyThatIsNotYetWrittenIsGivenUpBeforeTheLastSaveToDisk) {
+  for (const bool last : {false, true}) {
+    MemoryRun run;
+    FaultyDisk slow(fs::disk(), {{.call = DiskCall::kUnlink,  // of the save of step 2, to make room
+                                  .path = "shard-00000",
+                                  .does = test::Fault::Does::kDelay,
+                                  .milliseconds = 1500}});
+    const fs::DiskInUse in_use(slow);
+    MemoryRun::Start start(run);
+    start.save(2);
+    start.save(4);
+    start.begin(6);
+    start.saves->let_go_of_staging(last);
+    ASSERT_EQ(slow.struck(), 1);
+    if (!last) MemoryRun::wait([&] { return start.newest() == 6; });
+    EXPECT_EQ(start.newest(), last ? 4 : 6);
+  }
+}
+
+}  // namespace
+}  // namespace echelon
