@@ -1,6 +1,9 @@
 #include "comm/agree.h"
 
+#include <algorithm>
+#include <chrono>
 #include <exception>
+#include <future>
 
 #include "base/error.h"
 
@@ -34,6 +37,30 @@ void agree(Communicator& comm, std::string_view label, const std::function<void(
     if (rank == comm.rank()) std::rethrow_exception(mine);
     throw Error::already_reported(static_cast<Code>(theirs));
   }
+}
+
+void agree_at_length(Communicator& comm, std::string_view label, const std::function<void()>& body) {
+  static constexpr double kMost_s = 0.25;  // well below the shortest deadline of a collective
+  std::promise<void> ended;
+  std::future<void> others = std::async(std::launch::async, [&comm, label, mine = ended.get_future()] {
+    for (double slice_s = 0.01;; slice_s = std::min(2 * slice_s, kMost_s)) {
+      const auto state = mine.wait_for(std::chrono::duration<double>(slice_s));
+      double working = state == std::future_status::ready ? 0 : 1;
+      comm.all_reduce(&working, 1, DType::kF64, ReduceOp::kSum, label).wait();
+      if (working == 0) return;
+    }
+  });
+  std::exception_ptr thrown;
+  try {
+    body();
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  ended.set_value();
+  others.get();
+  agree(comm, label, [&] {
+    if (thrown) std::rethrow_exception(thrown);
+  });
 }
 
 void check_digests(const Communicator& comm, double sum) {

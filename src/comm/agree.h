@@ -12,6 +12,11 @@ namespace echelon {
 /// want of memory, ends the job with one message instead of leaving the others waiting. Collective.
 void agree(Communicator& comm, std::string_view label, const std::function<void()>& body);
 
+/// As agree(), for a `body` that may take longer than a collective may wait: until all ranks are done, they
+/// tell each other that they are not. Each wait in `body` needs a deadline of its own. `body` issues no
+/// operation on `comm`.
+void agree_at_length(Communicator& comm, std::string_view label, const std::function<void()>& body);
+
 /// `sum`: the sum of every rank's digest() of `comm`. Throws Error(kPeer) on ranks whose digest differs from
 /// the mean. If the ranks' operations differ, at least one rank throws.
 void check_digests(const Communicator& comm, double sum);

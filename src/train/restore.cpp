@@ -1,16 +1,12 @@
 #include "train/restore.h"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <thread>
-#include <tuple>
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/process/process.h"
 #include "base/str.h"
 #include "checkpoint/folder/resume.h"
 #include "checkpoint/folder/run_folder.h"
@@ -18,6 +14,7 @@
 #include "checkpoint/read/leased_reader.h"
 #include "comm/agree.h"
 #include "comm/exchange.h"
+#include "train/read_fault.h"
 #include "train/state_tensors.h"
 #include "train/trainer_state.h"
 #include "train/weights/outside_base.h"
@@ -41,76 +38,6 @@ std::vector<std::string> candidates(const CheckpointOptions& options, const RunF
   std::reverse(newest_first.begin(), newest_first.end());
   checkpoint::check_resume(options.resume, folder.checkpoints(), !newest_first.empty(), remembered);
   return newest_first;
-}
-
-/// The reason why a checkpoint was not restored; the same on every rank.
-struct Fault {
-  enum class Kind : std::uint8_t {
-    kNone,
-    kUnreadable,  ///< nothing is known about its content: a read error, or not every rank sees it
-    kDamaged,
-  };
-  Kind kind = Kind::kNone;
-  std::string text;
-  auto fields() { return std::tie(kind, text); }
-  [[nodiscard]] bool none() const { return kind == Kind::kNone; }
-};
-
-/// Tells whether all ranks read the same bytes in a body. If so, damage that only some find is not in the
-/// content.
-enum class Reads : std::uint8_t { kSame, kOwnPart };
-
-/// Runs `body` on every rank. Returns the fault that its Errors(kCheckpoint) make together: damage that one
-/// rank has found, or else what the first rank could not read. Any other exception ends all ranks, as in
-/// agree(). Collective.
-Fault fault_of(Communicator& comm, Reads reads, const std::function<void()>& body) {
-  Fault mine;
-  agree(comm, "read checkpoint", [&] {
-    try {
-      body();
-    } catch (const Error& e) {
-      if (e.code() != Code::kCheckpoint) throw;
-      mine = {Fault::Kind::kDamaged, e.what()};
-      if (e.is_of_system())
-        mine = {Fault::Kind::kUnreadable, str("rank ", comm.rank(), " on ", host_name(), ": ", e.what())};
-    }
-  });
-  Fault worst;
-  int faulty = 0;
-  for (const Fault& one : gather_values(comm, mine, "state of a checkpoint")) {
-    if (one.kind > worst.kind) worst = one;
-    if (!one.none()) ++faulty;
-  }
-  if (reads == Reads::kSame && faulty > 0 && faulty < comm.size())
-    worst = {Fault::Kind::kUnreadable, str("on ", faulty, " of ", comm.size(), " ranks: ", worst.text)};
-  return worst;
-}
-
-/// Tries again what could not be read. Collective.
-Fault patiently(const Communicator& comm, const std::string& what, const std::function<Fault()>& attempt) {
-  Fault fault = attempt();
-  for (const double pause_s : {0.5, 2.0}) {
-    if (fault.kind != Fault::Kind::kUnreadable) return fault;
-    if (comm.rank() == 0) log::warn(str(what, " cannot be read and is tried again: ", fault.text));
-    std::this_thread::sleep_for(std::chrono::duration<double>(pause_s));
-    fault = attempt();
-  }
-  return fault;
-}
-
-constexpr const char* kLeaveOnDisk = "move its folder away, and the run goes on from the one before";
-constexpr const char* kLeaveInMemory =
-    "`echelon-ckpt gc` removes what is in memory, and the run goes on from the disk";
-
-/// Ends the start on every rank if something could not be read. `if_lost`: how a user goes on without it.
-void require_read(const Communicator& comm, const std::string& what, const Fault& fault,
-                  const std::string& if_lost = kLeaveOnDisk) {
-  if (fault.kind != Fault::Kind::kUnreadable) return;
-  if (comm.rank() != 0) throw Error::already_reported(Code::kPeer);
-  throw Error(Code::kPeer, "resume: ", what, " cannot be read (", fault.text,
-              "); this says nothing about its content, so nothing older is taken in its place, and nothing "
-              "is removed; start again, on other nodes if it is the node's fault; if it is lost, ",
-              if_lost);
 }
 
 /// Rank 0 lists the candidates for all ranks, which must not disagree about the newest one. Collective.
@@ -214,13 +141,13 @@ Fault restore_from(const checkpoint::MemoryCandidate& candidate, RunMemory& memo
                    const Rules& rules, std::string& sound) {
   Communicator& comm = memory.comm();
   const checkpoint::Assembly assembly = memory.assembly(candidate);
-  Fault fault = fault_of(comm, Reads::kOwnPart, [&] {
+  Fault fault = fault_of(comm, Reads::kFromNodes, [&] {
     if (memory.leads()) assembly.begin();
   });
   const auto bring = [&](const checkpoint::Reader& reader) {
     sound = reader.resumed_from();
     const std::vector<int> mine = memory.share_of(shards_to_load(reader, state));
-    return fault_of(comm, Reads::kOwnPart, [&] {
+    return fault_of(comm, Reads::kFromNodes, [&] {
       for (const int shard : mine) assembly.bring(shard);
     });
   };

@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <exception>
@@ -15,12 +16,14 @@
 namespace echelon::test {
 
 /// Ranks that are threads of this process, with the collectives that agreements and saves are made of. A rank
-/// that leaves while others wait for it makes their calls throw Error(kPeer), as a lost peer does.
+/// that leaves while others wait for it makes their calls throw Error(kPeer), as a lost peer does, and so
+/// does one that does not come within `deadline_s`.
 class ThreadRanks {
  public:
   /// Runs `body` as each of `size` ranks; returns what each of them threw, null for nothing.
-  static std::vector<std::exception_ptr> run(int size, const std::function<void(Communicator&)>& body) {
-    ThreadRanks ranks(size);
+  static std::vector<std::exception_ptr> run(int size, const std::function<void(Communicator&)>& body,
+                                             double deadline_s = 600) {
+    ThreadRanks ranks(size, deadline_s);
     std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(size));
     std::vector<std::thread> threads;
     for (int rank = 0; rank < size; ++rank) {
@@ -39,7 +42,8 @@ class ThreadRanks {
   }
 
  private:
-  explicit ThreadRanks(int size) : size_(size), blobs_(static_cast<std::size_t>(size)) {}
+  ThreadRanks(int size, double deadline_s)
+      : size_(size), deadline_s_(deadline_s), blobs_(static_cast<std::size_t>(size)) {}
 
   class Rank final : public Communicator {
    public:
@@ -88,8 +92,9 @@ class ThreadRanks {
       changed_.notify_all();
       return result_;
     }
-    changed_.wait(lock, [&] { return round_ != round || left_ > 0; });
-    if (round_ == round) throw Error(Code::kPeer, "a rank has left");
+    changed_.wait_for(lock, std::chrono::duration<double>(deadline_s_),
+                      [&] { return round_ != round || left_ > 0; });
+    if (round_ == round) throw Error(Code::kPeer, "a rank has left, or is late");
     return result_;  // the next round cannot end before this rank comes to it
   }
 
@@ -100,6 +105,7 @@ class ThreadRanks {
   }
 
   int size_;
+  double deadline_s_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Blob> blobs_;

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <new>
+#include <thread>
 
 #include "support/thread_ranks.h"
 
@@ -59,6 +61,24 @@ TEST(Agree, WhateverARankThrowsReachesTheOthers) {
     EXPECT_EQ(code_of((*thrown)[0]), 6);
     EXPECT_EQ(code_of((*thrown)[2]), 6);
   }
+}
+
+TEST(Agree, AtLengthWaitsForLongerThanACollectiveMay) {
+  const auto slow = [](const auto& agreeing, int code) {
+    return ThreadRanks::run(
+        3,
+        [&](Communicator& comm) {
+          agreeing(comm, "test", [&] {
+            if (comm.rank() != 1) return;
+            std::this_thread::sleep_for(std::chrono::seconds(3));
+            if (code != 0) throw Error(static_cast<Code>(code), "in the end");
+          });
+        },
+        2);
+  };
+  for (const auto& thrown : slow(agree_at_length, 0)) EXPECT_EQ(thrown, nullptr);
+  EXPECT_EQ(code_of(slow(agree_at_length, 5)[2]), 5);
+  EXPECT_NE(slow(agree, 0)[0], nullptr);
 }
 
 }  // namespace

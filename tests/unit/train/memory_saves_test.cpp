@@ -108,5 +108,29 @@ TEST(MemorySaves, ACopyThatIsNotYetWrittenIsGivenUpBeforeTheLastSaveToDisk) {
   }
 }
 
+TEST(MemoryRestores, MayTakeLongerThanACollectiveMayWait) {
+  constexpr double kDeadline_s = 2;
+  MemoryRun run;
+  MemoryRun::Start(run).save(4);
+  // As it is put together, and as it is brought to the ranks: both on rank 0 alone.
+  FaultyDisk slow(fs::disk(), {{.call = DiskCall::kRead,
+                                .path = "assembled",
+                                .times = test::Fault::kForever,
+                                .does = test::Fault::Does::kDelay,
+                                .milliseconds = 1200}});
+  const fs::DiskInUse in_use(slow);
+  const auto thrown = test::ThreadRanks::run(
+      2,
+      [&](Communicator& comm) {
+        test::SmallRun one(run.dir.path());
+        RunMemory memory(run.options, one.folder, job_of(comm.rank(), 2), comm);
+        EXPECT_TRUE(restore_latest(run.options, one.folder, comm, one.state, {}, &memory).has_value());
+        EXPECT_EQ(one.state.step, 4);
+      },
+      kDeadline_s);
+  EXPECT_EQ(thrown, std::vector<std::exception_ptr>(2));
+  EXPECT_GT(slow.struck(), 0);
+}
+
 }  // namespace
 }  // namespace echelon

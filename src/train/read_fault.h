@@ -1,0 +1,45 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <tuple>
+
+#include "comm/communicator.h"
+
+namespace echelon {
+
+/// The reason why a checkpoint was not restored; the same on every rank.
+struct Fault {
+  enum class Kind : std::uint8_t {
+    kNone,
+    kUnreadable,  ///< nothing is known about its content: a read error, or not every rank sees it
+    kDamaged,
+  };
+  Kind kind = Kind::kNone;
+  std::string text;
+  auto fields() { return std::tie(kind, text); }
+  [[nodiscard]] bool none() const { return kind == Kind::kNone; }
+};
+
+/// Tells whether all ranks read the same bytes in a body. If so, damage that only some find is not in the
+/// content. What comes from other nodes may take longer than a collective may wait.
+enum class Reads : std::uint8_t { kSame, kOwnPart, kFromNodes };
+
+/// Runs `body` on every rank. Returns the fault that its Errors(kCheckpoint) make together: damage that one
+/// rank has found, or else what the first rank could not read. Any other exception ends all ranks, as in
+/// agree(). Collective.
+[[nodiscard]] Fault fault_of(Communicator& comm, Reads reads, const std::function<void()>& body);
+
+/// Tries again what could not be read. Collective.
+[[nodiscard]] Fault patiently(const Communicator& comm, const std::string& what,
+                              const std::function<Fault()>& attempt);
+
+inline constexpr const char* kLeaveOnDisk = "move its folder away, and the run goes on from the one before";
+inline constexpr const char* kLeaveInMemory =
+    "`echelon-ckpt gc` removes what is in memory, and the run goes on from the disk";
+
+/// Ends the start on every rank if something could not be read. `if_lost`: how a user goes on without it.
+void require_read(const Communicator& comm, const std::string& what, const Fault& fault,
+                  const std::string& if_lost = kLeaveOnDisk);
+
+}  // namespace echelon
