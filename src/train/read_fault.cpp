@@ -19,10 +19,12 @@ Fault fault_of(Communicator& comm, Reads reads, const std::function<void()>& bod
     try {
       body();
     } catch (const Error& e) {
-      if (e.code() != Code::kCheckpoint) throw;
+      const bool no_room = reads == Reads::kFromNodes && e.code() == Code::kEnvironment;
+      if (e.code() != Code::kCheckpoint && !no_room) throw;
       mine = {Fault::Kind::kDamaged, e.what()};
-      if (e.is_of_system())
-        mine = {Fault::Kind::kUnreadable, str("rank ", comm.rank(), " on ", host_name(), ": ", e.what())};
+      if (no_room || e.is_of_system())
+        mine = {no_room ? Fault::Kind::kNoRoom : Fault::Kind::kUnreadable,
+                str("rank ", comm.rank(), " on ", host_name(), ": ", e.what())};
     }
   });
   Fault worst;

@@ -13,6 +13,7 @@ struct Fault {
   enum class Kind : std::uint8_t {
     kNone,
     kUnreadable,  ///< nothing is known about its content: a read error, or not every rank sees it
+    kNoRoom,      ///< it may be whole, but a node has no room for its part of it
     kDamaged,
   };
   Kind kind = Kind::kNone;
@@ -26,8 +27,8 @@ struct Fault {
 enum class Reads : std::uint8_t { kSame, kOwnPart, kFromNodes };
 
 /// Runs `body` on every rank. Returns the fault that its Errors(kCheckpoint) make together: damage that one
-/// rank has found, or else what the first rank could not read. Any other exception ends all ranks, as in
-/// agree(). Collective.
+/// rank has found, or else a lack of room, or what the first rank could not read. Any other exception ends
+/// all ranks, as in agree(). Collective.
 [[nodiscard]] Fault fault_of(Communicator& comm, Reads reads, const std::function<void()>& body);
 
 /// Tries again what could not be read. Collective.

@@ -175,6 +175,33 @@ void forget_rolled_back(std::vector<checkpoint::MemoryCandidate>& remembered, st
   });
 }
 
+/// Restores the newest undamaged one of `remembered` that is newer than `step`; nothing if there is none.
+/// Those that it has tried are removed from there. `no_room`: becomes why one was not restored that may be
+/// whole. Collective.
+std::optional<Restored> restore_newer(std::int64_t step, std::vector<checkpoint::MemoryCandidate>& remembered,
+                                      RunMemory* memory, TrainState& state, const Rules& rules,
+                                      checkpoint::KnownSteps& known, std::string& no_room) {
+  for (; !remembered.empty() && remembered.front().step > step; remembered.erase(remembered.begin())) {
+    const checkpoint::MemoryCandidate& newest = remembered.front();
+    const std::string name = str("step ", newest.step, " in memory");
+    const Fault fault = patiently(memory->comm(), name, [&] {
+      return restore_from(newest, *memory, state, rules, known.resumed_from);
+    });
+    require_read(memory->comm(), name, fault, kLeaveInMemory);
+    if (fault.none()) {
+      memory->resumed_from(&newest);
+      known.newest_commit = newest.newest_commit;
+      return Restored{.memory = memory->holders(newest), .known = known};
+    }
+    const bool whole = fault.kind == Fault::Kind::kNoRoom;
+    if (whole) no_room = str(name, " does not fit where it is needed: ", fault.text);
+    if (memory->comm().rank() != 0) continue;
+    log::warn(str(name, whole ? " finds no room" : " is DAMAGED",
+                  " and is skipped, trying the previous one: ", fault.text));
+  }
+  return std::nullopt;
+}
+
 /// From now on, checkpoints leave out the weights below the adapters that lie in `place` or, where that
 /// leaves them out itself, in `beneath`. Collective.
 void leave_out(TrainState& state, checkpoint::BaseNote place,
@@ -202,24 +229,10 @@ std::optional<Restored> restore_latest(const CheckpointOptions& options, const R
   const std::vector<std::string> listed = agreed_candidates(options, folder, comm, !remembered.empty());
   const bool lead = comm.rank() == 0;
   forget_rolled_back(remembered, listed.empty() ? -1 : step_of(listed.front()), lead);
-  auto newest_in_memory = remembered.begin();
   checkpoint::KnownSteps known;
-  /// Restores the newest undamaged checkpoint in memory that is newer than `step`; nothing if there is none.
-  const auto from_memory_after = [&](std::int64_t step) -> std::optional<Restored> {
-    for (; newest_in_memory != remembered.end() && newest_in_memory->step > step; ++newest_in_memory) {
-      const std::string name = str("step ", newest_in_memory->step, " in memory");
-      const Fault fault = patiently(comm, name, [&] {
-        return restore_from(*newest_in_memory, *memory, state, rules, known.resumed_from);
-      });
-      require_read(comm, name, fault, kLeaveInMemory);
-      if (fault.none()) {
-        memory->resumed_from(&*newest_in_memory);
-        known.newest_commit = newest_in_memory->newest_commit;
-        return Restored{.memory = memory->holders(*newest_in_memory), .known = known};
-      }
-      if (lead) log::warn(str(name, " is DAMAGED and is skipped, trying the previous one: ", fault.text));
-    }
-    return std::nullopt;
+  std::string no_room;
+  const auto from_memory_after = [&](std::int64_t step) {
+    return restore_newer(step, remembered, memory, state, rules, known, no_room);
   };
   std::string newest_damage;
   for (const std::string& step : listed) {
@@ -240,6 +253,12 @@ std::optional<Restored> restore_latest(const CheckpointOptions& options, const R
     if (newest_damage.empty()) newest_damage = fault.text;
   }
   if (auto restored = from_memory_after(-1)) return restored;
+  if (!no_room.empty() && newest_damage.empty()) {
+    if (!lead) throw Error::already_reported(Code::kEnvironment);
+    throw Error(Code::kEnvironment, "resume: ", no_room,
+                "; there is no checkpoint on disk either, so nothing is removed; free some memory "
+                "there and start again, or give the state up with echelon-ckpt gc");
+  }
   if (newest_damage.empty()) {
     state.base.reset();  // of what is damaged in memory
     if (memory != nullptr) memory->resumed_from(nullptr);

@@ -25,6 +25,8 @@ namespace {
 using Path = std::filesystem::path;
 
 constexpr std::string_view kAssembled = "assembled";
+constexpr std::uint64_t kSpare = 1 << 16;  // beside INFO, of which a commit writes the parts
+constexpr Code kOwn = Code::kEnvironment;  // of what this node cannot write
 
 /// Nodes in the order in which they are asked: shards are spread over those that have them.
 std::vector<int> in_turn(std::vector<int> nodes, int shard) {
@@ -119,7 +121,7 @@ void Assembly::lay_out(const MemoryCandidate::Shard& shard) const {
     if (node == node_) continue;
     const Source& source = (*sources_)[static_cast<std::size_t>(node)];
     try {
-      fs::NewFile sparse(file(shard.held.rank), Code::kCheckpoint);
+      fs::NewFile sparse(file(shard.held.rank), kOwn);
       std::uint64_t at = 0;
       fetch(source.card, secret_, wanted(WantedFile::kIndex, shard.held.rank), {},
             [&](std::span<const std::byte> bytes) {
@@ -132,6 +134,7 @@ void Assembly::lay_out(const MemoryCandidate::Shard& shard) const {
       sparse.keep();
       return;
     } catch (const Error& e) {
+      if (e.code() == kOwn) throw;  // whichever node is asked
       refusals.add(str(source.host, ": ", e.what()), e);
     }
   }
@@ -142,7 +145,7 @@ void Assembly::lay_out(const MemoryCandidate::Shard& shard) const {
 void Assembly::begin() const {
   const CommitInfo whole = parse_info(info(), str(kInfoFile, " of step ", candidate_->step));
   remove(*folder_);
-  fs::make_directories(path(), Code::kCheckpoint);
+  fs::make_directories(path(), kOwn);
   const Path here = folder_->step(candidate_->step, candidate_->save_id);
   for (const MemoryCandidate::Shard& shard : candidate_->shards) {
     if (!is_here(shard)) {
@@ -151,10 +154,15 @@ void Assembly::begin() const {
     }
     const Path from = here / shard_file_name(shard.held.rank, candidate_->ranks());
     if (fs::disk().link(from.c_str(), file(shard.held.rank).c_str()) != 0)
-      throw fs::system_error(Code::kCheckpoint, "link", from, errno);
+      throw fs::system_error(kOwn, "link", from, errno);
   }
-  // Proves that the shards cover each tensor exactly once, as of a checkpoint on disk.
-  (void)commit(path(), whole);
+  try {
+    // Proves that the shards cover each tensor exactly once, as of a checkpoint on disk.
+    (void)commit(path(), whole);
+  } catch (const Error& e) {
+    if (!e.is_of_system() || memory_left(path()) > 2 * candidate_->info_bytes + kSpare) throw;
+    throw Error(kOwn, e.what());
+  }
 }
 
 void Assembly::fetch_whole(const MemoryCandidate::Shard& shard, int from) const {
@@ -164,12 +172,12 @@ void Assembly::fetch_whole(const MemoryCandidate::Shard& shard, int from) const 
                     .save_id = candidate_->save_id,
                     .index_crc = shard.held.index_crc},
                    str("shard ", rank, " as it arrived"));
-  const fs::Fd to = fs::open_own(file(rank), O_WRONLY, Code::kCheckpoint);
+  const fs::Fd to = fs::open_own(file(rank), O_WRONLY, kOwn);
   std::uint64_t at = 0;
   fetch((*sources_)[static_cast<std::size_t>(from)].card, secret_, wanted(WantedFile::kShard, rank), {},
         [&](std::span<const std::byte> bytes) {
           check.take(bytes);
-          fs::write_at(to, at, bytes, Code::kCheckpoint, file(rank));
+          fs::write_at(to, at, bytes, kOwn, file(rank));
           at += bytes.size();
         });
   check.finish();
@@ -200,6 +208,7 @@ void Assembly::bring(int number) const {
     try {
       return fetch_whole(shard, node);
     } catch (const Error& e) {
+      if (e.code() == kOwn) throw;
       log::warn(str("memory of ",
                     refusals.add(str((*sources_)[static_cast<std::size_t>(node)].host, ": ", e.what()), e)));
     }

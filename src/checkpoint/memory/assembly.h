@@ -25,7 +25,7 @@ class Assembly {
            const std::vector<Source>& sources, const Secret& secret);
 
   /// One rank per node. Throws Error(kCheckpoint); it is_of_system() here and in bring() unless everything
-  /// was found damaged, or gone.
+  /// was found damaged, or gone. Throws Error(kEnvironment) for what this node cannot write: it has no room.
   void begin() const;
   /// Makes sure that the shard is there whole and sound: checks a linked one, and fetches it if it is not
   /// here or is damaged, from any node that has it. Different ranks of a node may bring different shards at

@@ -108,6 +108,25 @@ TEST(MemorySaves, ACopyThatIsNotYetWrittenIsGivenUpBeforeTheLastSaveToDisk) {
   }
 }
 
+TEST(MemoryRestores, AStateThatFindsNoRoomGivesWayToTheDiskAndIsNoneToBeginAnewWithout) {
+  MemoryRun run;
+  MemoryRun::Start(run).save(4);
+  const auto restore = [&] {
+    FaultyDisk full(fs::disk(),
+                    {{.call = DiskCall::kLink, .path = "assembled", .times = 9, .error = ENOSPC}});
+    const fs::DiskInUse in_use(full);
+    return MemoryRun::Start(run).restored;
+  };
+  EXPECT_MENTIONS(test::refusal(Code::kEnvironment, [&] { (void)restore(); }), "step 4 in memory",
+                  "No space left on device", "no checkpoint on disk");
+  EXPECT_EQ(MemoryRun::Start(run).newest(), 4) << "it is still there";
+  run.run.save(2);
+  const auto restored = restore();
+  ASSERT_TRUE(restored.has_value());
+  EXPECT_EQ(restored->memory, "");
+  EXPECT_EQ(run.run.state.step, 2);
+}
+
 TEST(MemoryRestores, MayTakeLongerThanACollectiveMayWait) {
   constexpr double kDeadline_s = 2;
   MemoryRun run;
