@@ -8,7 +8,9 @@
 
 namespace echelon {
 
-/// The memory of the nodes; null if nothing is saved there. Collective.
+/// The memory of the nodes; null if nothing is saved there. Collective. A restart in place goes on without
+/// it, with a warning, where a node's folder cannot be used: that node may be new to the run. Any other start
+/// throws what RunMemory() throws.
 [[nodiscard]] std::unique_ptr<RunMemory> open_memory(const CheckpointOptions& options,
                                                      const RunFolder& folder, const JobInfo& job,
                                                      Communicator& comm);
