@@ -111,7 +111,7 @@ void NodeSave::Work::run() noexcept {
     }
     if (!plan.held.empty()) {
       wait_for_shards();
-      // Every rank of the node has removed its part by now, unless it was of another number of ranks.
+      // Every rank of the node has removed its part by now, unless it could not begin.
       plan.run_folder->keep_only(plan.stays);
       write_note(plan.folder, plan.run_id, info_text(plan.info), plan.newest_commit, plan.held);
       kill_point("memory_whole");

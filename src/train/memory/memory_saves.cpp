@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "base/caught.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "checkpoint/folder/files.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/memory/memory_note.h"
 #include "comm/agree.h"
@@ -133,6 +135,7 @@ std::string MemorySaves::settle(std::int64_t step, bool busy) {
   if (in_flight_) {
     const bool whole = outcome.state == SaveOutcome::State::kCommitted;
     if (whole) outdated_ = {std::exchange(whole_, in_flight_->name)};
+    std::erase(outdated_, "");  // there was none before
     if (!whole) outdated_.push_back(in_flight_->name);
     const std::string text =
         str("saved step ", in_flight_->step, " to the memory of ", memory_->layout().nodes(),
@@ -176,7 +179,7 @@ checkpoint::NodeSavePlan MemorySaves::plan(const TrainState& state, const std::s
                .resumed_from = known.newest_sound};
   plan.newest_commit = known.newest_commit;
   plan.held = layout.held_by(memory_->node());
-  // Also what is of another number of ranks, and what a rank that could not begin has left.
+  // Also what a rank that could not begin has left.
   plan.stays = {whole_, plan.folder.filename().string()};
   plan.run_folder = &folder;
   return plan;
@@ -190,8 +193,16 @@ std::unique_ptr<RankSave> MemorySaves::start(const TrainState& state, const std:
   for (const std::string& old : outdated_) {
     const std::filesystem::path folder = memory_->folder().path() / old;
     own.push_back(folder / checkpoint::shard_file_name(comm.rank(), comm.size()));
+    if (!memory_->leads()) continue;
     // Nothing is found of it from now on, on any node.
-    if (memory_->leads()) fs::remove_tree(folder / checkpoint::kNodeFile, Code::kCheckpoint);
+    fs::remove_tree(folder / checkpoint::kNodeFile, Code::kCheckpoint);
+    // Shards of ranks that were on this node then, or of another number of ranks: no rank here replaces them.
+    std::set<std::string> replaced;
+    for (const int rank : memory_->layout().held_by(memory_->node()))
+      replaced.insert(checkpoint::shard_file_name(rank, comm.size()));
+    for (const std::filesystem::path& file : checkpoint::entries_of(folder)) {
+      if (!replaced.contains(file.filename().string())) own.push_back(file);
+    }
   }
   checkpoint::SavePlan shard{.folder = memory_->folder().step(state.step, id),
                              .commit = {.step = state.step, .save_id = id, .ranks = comm.size()},

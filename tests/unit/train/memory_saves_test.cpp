@@ -108,6 +108,26 @@ TEST(MemorySaves, ACopyThatIsNotYetWrittenIsGivenUpBeforeTheLastSaveToDisk) {
   }
 }
 
+// A rank that was on this node then, and has another place in this start.
+TEST(MemorySaves, ShardsThatNoRankHereReplacesMakeRoomToo) {
+  MemoryRun run;
+  FaultyDisk full(fs::disk(), {{.path = "step-000000006", .times = test::Fault::kForever, .error = ENOSPC}});
+  const fs::DiskInUse in_use(full);
+  MemoryRun::Start start(run);
+  start.save(2);
+  const auto older = start.memory.candidates().front();
+  const auto of_another = start.memory.folder().step(2, older.save_id) / "shard-00007-of-00008.h5";
+  std::ofstream(of_another) << "its bytes";
+  start.save(4);
+  EXPECT_EQ(start.memory.candidates().size(), 2U);
+  EXPECT_TRUE(std::filesystem::exists(of_another))
+      << "the save of step 2 stays until that of step 4 is whole";
+  start.begin(6);
+  start.saves->let_go_of_staging(false);
+  ASSERT_GT(full.struck(), 0);
+  EXPECT_FALSE(std::filesystem::exists(of_another));
+}
+
 TEST(MemoryRestores, AStateThatFindsNoRoomGivesWayToTheDiskAndIsNoneToBeginAnewWithout) {
   MemoryRun run;
   MemoryRun::Start(run).save(4);
