@@ -137,10 +137,26 @@ void RunFolder::take_lock(const RunFolderRules& rules) {
     log::warn(str("'", file.string(), "' cannot be locked (", fs::reason(error),
                   "): nothing prevents a second job from using this run folder"));
   }
+  lacks_lock_ = of_the_lost;
+  write_owner();
+}
+
+void RunFolder::write_owner() const {
+  const std::filesystem::path file = root_ / ".lock";
   const std::string owner = describe_this_process();
   if (fs::disk().ftruncate(lock_.get(), 0) != 0)
     throw Error(Code::kEnvironment, "cannot write '", file.string(), "': ", fs::reason(errno));
   fs::write_at(lock_, 0, std::as_bytes(std::span(owner)), Code::kEnvironment, file);
+}
+
+void RunFolder::lock_if_free() noexcept {
+  if (!lacks_lock_ || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) return;
+  lacks_lock_ = false;
+  try {
+    write_owner();
+    log::note(str("run folder '", root_.string(), "' is locked by this start from now on"));
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): only the owner's name is not told
+  }
 }
 
 void RunFolder::remove_if_made() noexcept {

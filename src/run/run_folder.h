@@ -37,16 +37,21 @@ class RunFolder {
   [[nodiscard]] std::filesystem::path checkpoints() const { return root_ / "checkpoints"; }
   [[nodiscard]] std::filesystem::path metrics() const { return root_ / "metrics.jsonl"; }
   [[nodiscard]] std::filesystem::path log(int rank) const;
+  /// Takes the lock if this start went on without it and its lost owner has let go by now; call it from time
+  /// to time.
+  void lock_if_free() noexcept;
   /// For the other ranks: waits until rank 0 has released the lock. Returns at once on a file system without
   /// locks.
   void wait_for_release() const;
 
  private:
   void take_lock(const RunFolderRules& rules);
+  void write_owner() const;
   std::filesystem::path root_;
   std::vector<std::filesystem::path> made_;  ///< of the root and what is above it, outermost first
   bool has_record_ = false;
   fs::Fd lock_;
+  bool lacks_lock_ = false;  ///< a lost start holds it
 };
 
 }  // namespace echelon

@@ -76,6 +76,7 @@ void note_save(RankLife& life, const Checkpointer::Saved& saved) {
   if (SpanLog* log = life.watch.activity->spans())
     log->add(SpanKind::kSave, str("step ", saved.step), saved.began_s, saved.began_s + saved.seconds);
   life.ledger->saved(saved.step);
+  life.folder->lock_if_free();
   life.deadline.save_took(saved.seconds);
   life.ledger->took(life.deadline.expected());
   if (life.forecast) life.forecast->saved(saved);

@@ -81,6 +81,18 @@ TEST(RunFolder, AfterALossGoesOnWithoutALockOfTheSameJobOnly) {
   EXPECT_THROW(RunFolder(dir.path(), true, rules), Error) << "no job";
 }
 
+TEST(RunFolder, TakesTheLockOfALostStartWhenThatLetsGo) {
+  const test::TempDir dir;
+  test::Variable job("SLURM_JOB_ID", "17");
+  auto lost = std::make_unique<RunFolder>(dir.path(), true);
+  RunFolder folder(dir.path(), true, {.patience = {}, .after_loss = true});
+  folder.lock_if_free();
+  lost.reset();
+  folder.lock_if_free();
+  job.set("18");
+  EXPECT_MENTIONS(refusal_of(dir.path()), "(Slurm job 17)");
+}
+
 TEST(RunFolder, ARequeuedJobGoesOnWithoutTheLockOfItsEarlierStart) {
   const test::TempDir dir;
   test::Variable job("SLURM_JOB_ID", "17");
