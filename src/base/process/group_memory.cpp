@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,9 +45,10 @@ std::optional<std::uint64_t> left_in(const path& group, const Version& version) 
   return *limit - std::min(*limit, kept);
 }
 
-}  // namespace
-
-std::optional<std::uint64_t> group_memory_left(const path& groups, const path& mounted) {
+/// The least that `bytes_in` says of a group of the process or one above it.
+std::optional<std::uint64_t> least_of(
+    const path& groups, const path& mounted,
+    const std::function<std::optional<std::uint64_t>(const path&, const Version&)>& bytes_in) {
   std::optional<std::uint64_t> least;
   std::ifstream lines(groups);
   for (std::string line; std::getline(lines, line);) {  // "4:memory:/job/step", or "0::/job/step"
@@ -58,12 +60,23 @@ std::optional<std::uint64_t> group_memory_left(const path& groups, const path& m
     const path top = second ? mounted : mounted / "memory";
     // In a container the path may be the host's, of which the container sees the top alone.
     for (path below = path(parts[2]).relative_path();; below = below.parent_path()) {
-      const auto left = left_in(top / below, second ? kSecond : kFirst);
-      if (left) least = std::min(*left, least.value_or(*left));
+      const auto bytes = bytes_in(top / below, second ? kSecond : kFirst);
+      if (bytes) least = std::min(*bytes, least.value_or(*bytes));
       if (below.empty()) break;
     }
   }
   return least;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> group_memory_left(const path& groups, const path& mounted) {
+  return least_of(groups, mounted, left_in);
+}
+
+std::optional<std::uint64_t> group_memory_limit(const path& groups, const path& mounted) {
+  return least_of(groups, mounted,
+                  [](const path& group, const Version& version) { return number_in(group / version.limit); });
 }
 
 }  // namespace echelon

@@ -11,5 +11,8 @@ namespace echelon {
 [[nodiscard]] std::optional<std::uint64_t> group_memory_left(
     const std::filesystem::path& groups = "/proc/self/cgroup",
     const std::filesystem::path& mounted = "/sys/fs/cgroup");
+/// Returns how many bytes they let it have at most; none if no group has a limit.
+[[nodiscard]] std::optional<std::uint64_t> group_memory_limit(const std::filesystem::path& groups,
+                                                              const std::filesystem::path& mounted);
 
 }  // namespace echelon

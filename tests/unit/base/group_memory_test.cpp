@@ -44,6 +44,19 @@ TEST_F(GroupMemory, IsTheLeastOfTheGroupAndThoseAboveIt) {
   EXPECT_EQ(left("0::/job/step\n"), 0U);
 }
 
+TEST_F(GroupMemory, TheLimitIsTheLeastOfTheGroupAndThoseAboveIt) {
+  const auto limit = [&](const std::string& groups) {
+    write(dir_.path() / "groups", groups);
+    return group_memory_limit(dir_.path() / "groups", dir_.path());
+  };
+  group("job", "1000", "700", "", true);
+  group("job/step", "max", "650", "", true);
+  EXPECT_EQ(limit("0::/job/step\n"), 1000U);
+  group("job/step", "800", "650", "", true);
+  EXPECT_EQ(limit("0::/job/step\n"), 800U);
+  EXPECT_EQ(limit("0::/\n"), std::nullopt);
+}
+
 TEST_F(GroupMemory, CountsFilesInMemoryButNotThePageCache) {
   group("job", "1000", "900", "file 700\nshmem 300\ninactive_file 250\nactive_file 150\n", true);
   EXPECT_EQ(left("0::/job\n"), 500U);

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <system_error>
 
+#include "base/process/group_memory.h"
 #include "base/str.h"
 
 namespace echelon::app::doctor {
@@ -45,13 +46,9 @@ std::optional<std::uint64_t> Machine::meminfo(const std::string& field) const {
 }
 
 std::optional<std::uint64_t> Machine::memory_bytes() const {
-  std::optional<std::uint64_t> total = meminfo("MemTotal");
-  for (const char* limit : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    const std::string value = text(limit).value_or("max");
-    const std::uint64_t bytes = std::strtoull(value.c_str(), nullptr, 10);  // "max" (no limit) gives 0
-    if (bytes > 0 && total) total = std::min(*total, bytes);
-  }
-  return total;
+  const std::optional<std::uint64_t> total = meminfo("MemTotal");
+  const auto limit = group_memory_limit(at("/proc/self/cgroup"), at("/sys/fs/cgroup"));
+  return total && limit ? std::min(*total, *limit) : total;
 }
 
 }  // namespace echelon::app::doctor

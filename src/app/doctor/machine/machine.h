@@ -21,8 +21,8 @@ class Machine {
   [[nodiscard]] std::vector<std::string> names(const std::string& path) const;
   /// A field of /proc/meminfo such as "MemTotal", in bytes.
   [[nodiscard]] std::optional<std::uint64_t> meminfo(const std::string& field) const;
-  /// Memory that this process may use, in bytes: the machine's memory or the limit of the control group,
-  /// whichever is less.
+  /// Memory that this process may use, in bytes: the machine's memory, or the limit of its control group or
+  /// one above it, whichever is least.
   [[nodiscard]] std::optional<std::uint64_t> memory_bytes() const;
 
  private:
