@@ -7,6 +7,7 @@
 #include <ucontext.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 #include <utility>
 
@@ -58,6 +59,7 @@ class Device {
   unsigned ends = 0;  ///< only so many of the first and the last blocks run; 0: all
   std::set<Site> barriers;
   std::set<std::string> launched;
+  std::map<const void*, std::size_t> allowed;  ///< dynamic shared memory of a kernel, where it was asked for
   cudaError_t error = cudaSuccess;
 
  private:
@@ -92,16 +94,17 @@ Device::Device() : fibers_(kMostThreads) {
   running.stack_bytes = kStackBytes;
 }
 
-bool is_possible(const gpu::Grid& grid) {
+bool is_possible(const gpu::Grid& grid, std::size_t most_shared) {
   const std::size_t threads = std::size_t{grid.threads.x} * grid.threads.y * grid.threads.z;
   const bool blocks = grid.blocks.x > 0 && grid.blocks.x <= 0x7FFFFFFF && grid.blocks.y > 0 &&
                       grid.blocks.y <= kMostBlocksYZ && grid.blocks.z > 0 && grid.blocks.z <= kMostBlocksYZ;
-  return blocks && threads > 0 && threads <= kMostThreads && grid.shared <= kMostShared;
+  return blocks && threads > 0 && threads <= kMostThreads && grid.shared <= most_shared;
 }
 
 cudaError_t Device::launch(const void* kernel, const gpu::Grid& asked, void (*body_of_thread)(void*),
                            void* call) {
-  if (!is_possible(asked)) return cudaErrorInvalidConfiguration;
+  const std::size_t dynamic = std::max(allowed[kernel], kMostShared);
+  if (!is_possible(asked, dynamic)) return cudaErrorInvalidConfiguration;
   const Symbol* symbol = symbol_at(kernel);
   running.kernel = symbol == nullptr ? "a kernel" : symbol->name;
   launched.insert(running.kernel);
@@ -112,7 +115,7 @@ cudaError_t Device::launch(const void* kernel, const gpu::Grid& asked, void (*bo
   threads_ = std::size_t{grid.threads.x} * grid.threads.y * grid.threads.z;
   ++running.now.launch;
   running.now.block = 0;
-  shared_ = Memory::only().shared(grid.shared);
+  shared_ = Memory::only().shared(grid.shared, dynamic > kMostShared ? kMostSharedAsked : kMostShared);
   for (block.z = 0; block.z < grid.blocks.z; ++block.z) {
     for (block.y = 0; block.y < grid.blocks.y; ++block.y) {
       for (block.x = 0; block.x < grid.blocks.x; ++block.x, ++running.now.block) {
@@ -261,6 +264,9 @@ const std::set<Site>& barriers() {
 }
 const std::set<std::string>& launched() {
   return Device::only().launched;
+}
+void allow_shared(const void* kernel, std::size_t bytes) {
+  Device::only().allowed[kernel] = bytes;
 }
 cudaError_t take_launch_error() {
   return std::exchange(Device::only().error, cudaSuccess);

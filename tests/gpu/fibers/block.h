@@ -29,6 +29,8 @@ void run_ends(unsigned blocks);
 [[nodiscard]] const std::set<Site>& barriers();
 /// Every kernel that was launched so far.
 [[nodiscard]] const std::set<std::string>& launched();
+/// From now on the kernel's launches may have so many bytes of dynamic shared memory.
+void allow_shared(const void* kernel, std::size_t bytes);
 /// Error of the last launch, as cudaGetLastError() gives it: once.
 [[nodiscard]] cudaError_t take_launch_error();
 

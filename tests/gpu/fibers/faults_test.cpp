@@ -85,6 +85,16 @@ TEST(NoFaults, ALaunchThatNoDeviceTakesIsRefused) {
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidConfiguration);
   gpu::launch(+nothing, {1, 32, nullptr, 49153}, 1);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidConfiguration);
+  const auto allow = [&](int bytes) {
+    return cudaFuncSetAttribute(reinterpret_cast<const void*>(+nothing),
+                                cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  };
+  EXPECT_EQ(allow(232449), cudaErrorInvalidValue);
+  EXPECT_EQ(allow(49154), cudaSuccess);
+  gpu::launch(+nothing, {1, 32, nullptr, 49154}, 1);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  gpu::launch(+nothing, {1, 32, nullptr, 49155}, 1);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidConfiguration);
   gpu::launch(+nothing, {1, 32}, 1);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }

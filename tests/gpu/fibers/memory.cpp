@@ -174,7 +174,7 @@ std::optional<Wrong> Memory::touch_shared(std::size_t at, std::size_t bytes, Acc
   if (wrong) wrong->what = "in shared memory " + wrong->what;
   if (!fits(piece, now.launch))
     return Wrong{Kind::kTooMuchShared,
-                 str("the last of ", used_bytes_, " bytes of shared memory; a block has ", kMostShared)};
+                 str("the last of ", used_bytes_, " bytes of shared memory; a block has ", most_shared_)};
   return wrong;
 }
 
@@ -185,19 +185,21 @@ bool Memory::fits(const Piece& piece, std::uint32_t launch) {
     used_bytes_ = 0;
   }
   if (used_.insert(piece.begin()).second) used_bytes_ += piece.end() - piece.begin();
-  return used_bytes_ <= kMostShared;
+  return used_bytes_ <= most_shared_;
 }
 
 std::optional<Wrong> Memory::touch(const void* pointer, std::size_t bytes, Access access, const Moment& now) {
   const auto at = reinterpret_cast<std::size_t>(pointer);
   Piece* piece = find(pointer, bytes);
+  if (piece != nullptr && access == Access::kRead) read_bytes_ += bytes;
   if (piece != nullptr) return piece->touch(at, bytes, access, now, false);
   if (!is_constant(pointer)) return touch_shared(at, bytes, access, now);
   if (access == Access::kRead) return {};
   return Wrong{Kind::kNotTheDevices, "a constant"};
 }
 
-void* Memory::shared(std::size_t bytes) {
+void* Memory::shared(std::size_t bytes, std::size_t most) {
+  most_shared_ = most;
   if (!dynamic_.empty()) shared_.erase(reinterpret_cast<std::size_t>(dynamic_.data()));
   dynamic_.assign(bytes + kGap, std::byte{0xFF});
   const auto at = reinterpret_cast<std::size_t>(dynamic_.data());

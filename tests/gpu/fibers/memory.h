@@ -72,8 +72,10 @@ class Piece {
   std::vector<Cell> cells_;
 };
 
-/// Bytes of shared memory that a block has.
+/// Bytes of shared memory that a block has, and those of a kernel for which cudaFuncSetAttribute() asks (an
+/// H100's).
 inline constexpr std::size_t kMostShared = std::size_t{48} << 10;
+inline constexpr std::size_t kMostSharedAsked = std::size_t{227} << 10;
 
 /// Device memory, and the shared memory of the running block.
 class Memory {
@@ -91,8 +93,10 @@ class Memory {
   /// An access by a thread of a kernel.
   [[nodiscard]] std::optional<Wrong> touch(const void* pointer, std::size_t bytes, Access access,
                                            const Moment& now);
-  /// Dynamic shared memory of the launch that begins.
-  [[nodiscard]] void* shared(std::size_t bytes);
+  /// Dynamic shared memory of the launch that begins. `most`: with variables.
+  [[nodiscard]] void* shared(std::size_t bytes, std::size_t most);
+  /// Bytes of device memory that kernels have read so far.
+  [[nodiscard]] std::size_t read_bytes() const { return read_bytes_; }
 
  private:
   [[nodiscard]] std::optional<Wrong> touch_shared(std::size_t at, std::size_t bytes, Access access,
@@ -106,6 +110,8 @@ class Memory {
   std::set<std::size_t> used_;           ///< of shared_, those that the launch used_by_ has touched
   std::uint32_t used_by_ = 0;
   std::size_t used_bytes_ = 0;
+  std::size_t most_shared_ = kMostShared;
+  std::size_t read_bytes_ = 0;
   Piece* last_ = nullptr;  ///< of device_, found the last time
   std::vector<std::byte> dynamic_;
 };

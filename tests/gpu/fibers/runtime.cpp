@@ -7,6 +7,7 @@
 
 using echelon::fibers::find;
 using echelon::fibers::Kind;
+using echelon::fibers::kMostSharedAsked;
 using echelon::fibers::Memory;
 using echelon::fibers::Piece;
 
@@ -14,6 +15,25 @@ extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int device) {
+  if (which != cudaDevAttrMaxSharedMemoryPerBlockOptin || device != 0) return cudaErrorInvalidValue;
+  *value = static_cast<int>(kMostSharedAsked);
+  return cudaSuccess;
+}
+
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute which, int value) {
+  const auto bytes = static_cast<std::size_t>(value);
+  if (which != cudaFuncAttributeMaxDynamicSharedMemorySize || bytes > kMostSharedAsked)
+    return cudaErrorInvalidValue;
+  echelon::fibers::allow_shared(kernel, bytes);
   return cudaSuccess;
 }
 
