@@ -1,12 +1,14 @@
 // Every kernel of the project, every type and width of access, and every barrier left out in turn.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <regex>
 
 #include "comm/nccl/reduce_kernels.h"
 #include "gpu/device.h"
 #include "gpu/fibers/block.h"
 #include "gpu/fibers/findings.h"
+#include "gpu/fibers/memory.h"
 #include "gpu/fibers/symbols.h"
 #include "model/cuda/gpu_kernels.h"
 
@@ -153,6 +155,22 @@ TEST(EveryKernel, IsFreeOfFaultsInAnyOrderOfThreads) {
     EXPECT_TRUE(launched().contains(symbol.name)) << symbol.name << " never ran";
   }
   EXPECT_GE(kernels, 50U) << "kernels are not found in the program's own symbols";
+}
+
+TEST(EveryKernel, CrossEntropyReadsAgainOnlyWhatABlockDoesNotKeep) {
+  constexpr std::int64_t kKept = std::int64_t{224} << 10;
+  constexpr std::int64_t kOfThreads = 1024 * (8 + 8 + 4);  // each reads the target, twice, and its logit
+  const float scale = 1.0F;
+  for (const std::int64_t bytes : {std::int64_t{32000}, kKept, std::int64_t{300000}}) {
+    for (const DType type : kTypes) {
+      const std::size_t before = Memory::only().read_bytes();
+      done(gpu::cross_entropy(type, Zeros(bytes, 0), plain(1), plain(1), 1,
+                              bytes / (type == DType::kF32 ? 4 : 2), &scale, nullptr));
+      const auto read = static_cast<std::int64_t>(Memory::only().read_bytes() - before);
+      EXPECT_GE(read, bytes);
+      EXPECT_LE(read, bytes + std::max<std::int64_t>(bytes - kKept, 0) + kOfThreads);
+    }
+  }
 }
 
 TEST(EveryKernel, NeedsEachOfItsBarriers) {

@@ -162,6 +162,24 @@ TEST(Recording, CountsCastsToFp8OfAGpu) {
                  kRead + 35 * 16 + 48 * 16}});
 }
 
+TEST(Recording, CountsCrossEntropyOfAGpu) {
+  const auto kernels = recording_device_kernels();
+  const auto losses = [&](std::int64_t vocabulary, const double* scale) {
+    return [&kernels, vocabulary, scale] {
+      const at::Tensor logits = at::empty({3, vocabulary}, at::kBFloat16);
+      kernels->cross_entropy(logits, {}, {}, scale);
+      return logits;
+    };
+  };
+  const double scale = 1;
+  constexpr Cost kMemory = Cost::kMemory;
+  constexpr double kKept = 224 * 1024;
+  expect_costs(
+      {{"cross_entropy", losses(32000, nullptr), kMemory, DType::kBF16, 0, 3 * 64000},
+       {"cross_entropy", losses(32000, &scale), kMemory, DType::kBF16, 0, 2 * 3 * 64000},
+       {"cross_entropy", losses(128256, &scale), kMemory, DType::kBF16, 0, 3 * (3 * 256512 - kKept)}});
+}
+
 TEST(Recording, CountsWhatConvolutionsCost) {
   const at::Tensor x = numbers({2, 3, 8, 8});
   const at::Tensor w = numbers({4, 3, 3, 3});
