@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -98,17 +100,53 @@ std::string limit_of(const Outlook::Time& time) {
   return join(named, ", ");
 }
 
-/// Young's interval between saves, and the share of time that failures leave (Daly, first order).
-void expect_failures(const OutlookOptions& options, double stall_s, Outlook::Time& time) {
+/// Young's interval between saves.
+double young_s(double stall_s, double between_failures_s) {
+  return std::sqrt(2 * stall_s * between_failures_s);
+}
+
+/// Seconds of training from one save to disk to the next, as the recipe asks (train/save/save_interval.h); 0:
+/// none is due.
+double save_due_s(const OutlookOptions& options, double step_s, double save_s, double stall_s) {
+  constexpr double kNever_s = std::numeric_limits<double>::infinity();
+  constexpr double kShortest_s = 10;
+  double due_s = options.save_every_s > 0 ? options.save_every_s - stall_s : kNever_s;
+  if (options.save_for_failure_every_s > 0) {
+    const double interval_s = young_s(stall_s, options.save_for_failure_every_s);
+    due_s = std::min(due_s, std::max({kShortest_s, save_s, interval_s}) - stall_s);
+  }
+  if (options.save_every_steps > 0)
+    due_s = std::min(due_s, static_cast<double>(options.save_every_steps) * step_s);
+  return due_s == kNever_s ? 0 : std::max(due_s, step_s);
+}
+
+/// Seconds for which training waits for saves to memory, for each second that it trains. A step that is saved
+/// to disk is not saved to memory.
+double memory_stall(const OutlookOptions& options, double step_s, double copy_s) {
+  if (options.memory_every_steps == 0) return 0;
+  const auto every = static_cast<double>(options.memory_every_steps);
+  double saves = 1 / every;
+  if (options.save_every_steps > 0) {
+    const auto common = static_cast<double>(std::gcd(options.memory_every_steps, options.save_every_steps));
+    saves -= common / every / static_cast<double>(options.save_every_steps);
+  }
+  return saves * copy_s / step_s;
+}
+
+/// The interval between saves that loses least, and the share of time that failures leave (Daly, first
+/// order).
+void expect_failures(const OutlookOptions& options, double save_s, double stall_s, Outlook::Time& time) {
   if (options.node_days_to_failure <= 0) return;
   const double between_s = options.node_days_to_failure * kDay_s / std::max(1, options.job.nodes());
   const double stall = std::max(stall_s, 1e-3);
-  time.save_every_s = std::sqrt(2 * stall * between_s);
+  // Below the time that a save takes, the next one would find it unfinished (Daly's lower bound).
+  time.save_every_s = std::max(young_s(stall, between_s), save_s);
   const double lost = stall / time.save_every_s + (time.save_every_s / 2 + options.restart_s) / between_s;
   time.goodput = std::max(0.0, 1 - lost);
 }
 
-Outlook::Time time_of(const Rehearsed& r, const OutlookOptions& options, const Rates& rates, double stall_s) {
+Outlook::Time time_of(const Rehearsed& r, const OutlookOptions& options, const Rates& rates,
+                      const Outlook& saves, double copy_s) {
   Outlook::Time time;
   time.timeline = play(r.step, rates, r.passes);
   time.step_s = time.timeline.step_s;
@@ -119,10 +157,17 @@ Outlook::Time time_of(const Rehearsed& r, const OutlookOptions& options, const R
     time.hfu = time.timeline.flops / time.step_s / options.peak_flops;
   }
   const double trained_s = time.step_s * static_cast<double>(options.steps);
-  expect_failures(options, stall_s, time);
-  // The cost of saves is part of the goodput, if that was asked for.
-  time.run_s = time.save_every_s > 0 ? trained_s / std::max(time.goodput, 0.01)
-                                     : trained_s + stall_s * static_cast<double>(options.saves);
+  time.save_due_s = save_due_s(options, time.step_s, saves.save_s, saves.stall_s);
+  expect_failures(options, saves.save_s, saves.stall_s, time);
+  double stalls = memory_stall(options, time.step_s, copy_s);
+  // With failures, the cost of saves to disk is part of the goodput.
+  if (time.save_every_s == 0 && time.save_due_s > 0) {
+    // Training goes on beside a save that is due again before it has ended.
+    const double beside_s = options.waits_for_saves ? 0 : saves.save_s - saves.stall_s;
+    stalls += saves.stall_s / std::max(time.save_due_s, beside_s);
+  }
+  time.trains = time.goodput / (1 + stalls);
+  time.run_s = trained_s / std::max(time.trains, 0.01);
   time.device_hours = time.run_s * options.job.ranks / kHour_s;
   time.limit = limit_of(time);
   return time;
@@ -145,13 +190,12 @@ Outlook look_ahead(const Rehearsed& r, const OutlookOptions& options, const Rate
     outlook.save_s =
         std::max(outlook.save_s, static_cast<double>(r.rank_checkpoint_bytes) / options.rank_bytes_per_s);
   }
-  if (options.saves_to_memory) outlook.node_memory_saves = 2 * saved / nodes * (nodes > 1 ? 2 : 1);
-  if (options.waits_for_saves) {
-    outlook.stall_s = outlook.save_s;
-  } else if (options.copy_bytes_per_s > 0) {
-    outlook.stall_s = static_cast<double>(r.rank_checkpoint_bytes) / options.copy_bytes_per_s;
-  }
-  if (rates != nullptr) outlook.time = time_of(r, options, *rates, outlook.stall_s);
+  if (options.memory_every_steps > 0) outlook.node_memory_saves = 2 * saved / nodes * (nodes > 1 ? 2 : 1);
+  const double copy_s = options.copy_bytes_per_s > 0
+                            ? static_cast<double>(r.rank_checkpoint_bytes) / options.copy_bytes_per_s
+                            : 0;
+  outlook.stall_s = options.waits_for_saves ? outlook.save_s : copy_s;
+  if (rates != nullptr) outlook.time = time_of(r, options, *rates, outlook, copy_s);
   return outlook;
 }
 

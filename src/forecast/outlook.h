@@ -17,18 +17,20 @@ constexpr double kCopyBytesPerS = 4e9;
 /// The job's size and its limits.
 struct OutlookOptions {
   JobShape job;
-  std::int64_t steps = 0;           ///< of the whole run; 0: known only with the data
-  std::int64_t saves = 0;           ///< of the whole run; 0: none
-  double memory_bytes = 0;          ///< a rank's limit; 0: the device's, or unknown
-  double context_bytes = 0;         ///< of a rank outside of tensors
-  double disk_bytes_per_s = 1e9;    ///< per node
-  double rank_bytes_per_s = 0;      ///< that a rank writes at most; 0: as fast as the disk
-  double copy_bytes_per_s = 0;      ///< to the memory from which a save is written; 0: unknown
-  bool waits_for_saves = false;     ///< checkpoint.async: false
-  bool saves_to_memory = false;     ///< checkpoint.memory_every_steps
-  double node_days_to_failure = 0;  ///< mean days that one node runs without a failure; 0: not asked
-  double restart_s = 300;           ///< from a failure to the first step after it
-  double peak_flops = 0;            ///< of a rank's device, for MFU; 0: unknown
+  std::int64_t steps = 0;               ///< of the whole run; 0: known only with the data
+  std::int64_t save_every_steps = 0;    ///< 0: not by steps
+  double save_every_s = 0;              ///< 0: not by time
+  double save_for_failure_every_s = 0;  ///< by time, so that such failures cost least; 0: not that
+  std::int64_t memory_every_steps = 0;  ///< saves to memory; 0: none
+  double memory_bytes = 0;              ///< a rank's limit; 0: the device's, or unknown
+  double context_bytes = 0;             ///< of a rank outside of tensors
+  double disk_bytes_per_s = 1e9;        ///< per node
+  double rank_bytes_per_s = 0;          ///< that a rank writes at most; 0: as fast as the disk
+  double copy_bytes_per_s = 0;          ///< to the memory from which a save is written; 0: unknown
+  bool waits_for_saves = false;         ///< checkpoint.async: false
+  double node_days_to_failure = 0;      ///< mean days that one node runs without a failure; 0: not asked
+  double restart_s = 300;               ///< from a failure to the first step after it
+  double peak_flops = 0;                ///< of a rank's device, for MFU; 0: unknown
 };
 
 /// Bytes that one rank sends in a step.
@@ -57,9 +59,12 @@ struct Outlook {
     double step_s = 0;
     double samples_per_s = 0;
     double tokens_per_s = 0;
-    double mfu = 0;    ///< model FLOPs, as metrics.jsonl counts them
-    double hfu = 0;    ///< FLOPs done, recomputation included
-    double run_s = 0;  ///< all steps and stalls; 0: unknown
+    double mfu = 0;  ///< model FLOPs, as metrics.jsonl counts them
+    double hfu = 0;  ///< FLOPs done, recomputation included
+    double save_due_s =
+        0;  ///< seconds of training from one save to disk to the next, as the recipe asks; 0: no saves
+    double trains = 1;  ///< share of time that the stalls of saves leave, and failures where asked for
+    double run_s = 0;   ///< all steps, with what they leave out; 0: unknown
     double device_hours = 0;
     double goodput = 1;       ///< share of time that failures leave
     double save_every_s = 0;  ///< the interval that loses least; 0: not asked

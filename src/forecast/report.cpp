@@ -158,6 +158,10 @@ std::string text_report(const ReportTitle& title, const Rehearsed& r, const Outl
               " at ", bytes(at_limit ? options.rank_bytes_per_s : options.disk_bytes_per_s),
               at_limit ? "/s per rank" : "/s per node");
   if (o.stall_s > 0) text += str(", training waits ", duration(o.stall_s));
+  if (o.time && !options.waits_for_saves && o.time->save_due_s > 0 &&
+      o.time->save_due_s + o.stall_s < o.save_s)
+    text += str("; the next is due after ", duration(o.time->save_due_s + o.stall_s),
+                ", so some are left out: save less often");
   if (o.node_memory_saves > 0) text += str("; in the memory of each node ", bytes(o.node_memory_saves));
   return text + '\n';
 }

@@ -203,7 +203,7 @@ Plan nodes_for(const Planner& planner, const Recipe& recipe, double tokens, doub
     if (!plan.outlook.time)
       throw Error(Code::kUsage,
                   "--tokens: the time of a step is unknown; expected --gpu with a device's profile");
-    const double trained = plan.outlook.time->tokens_per_s * plan.outlook.time->goodput * days * kDay_s;
+    const double trained = plan.outlook.time->tokens_per_s * plan.outlook.time->trains * days * kDay_s;
     if (plan.outlook.fits()) best = std::max(best, trained);
     if (plan.outlook.fits() && trained >= tokens) return plan;
   }

@@ -19,11 +19,6 @@ const char* usual_network(const std::string& device) {
   return "efa-3200g";
 }
 
-std::int64_t saves_of(const Recipe& recipe) {
-  const std::int64_t every = recipe.checkpoint.every_steps;
-  return every > 0 && recipe.train.epochs == 0 ? recipe.train.steps / every : 0;
-}
-
 /// Compute threads of a rank: on CPUs those of this machine, where nothing else is stated.
 int threads_of(const Recipe& recipe, const forecast::JobShape& job) {
   if (recipe.train.threads_per_rank > 0) return static_cast<int>(recipe.train.threads_per_rank);
@@ -45,16 +40,21 @@ Planner::Planner(PlanTarget target) : target_(std::move(target)) {
 
 forecast::OutlookOptions Planner::options_for(const Recipe& recipe, const forecast::Rehearsed& rehearsed,
                                               const forecast::JobShape& job) const {
+  constexpr double kMinute_s = 60;
+  constexpr double kHour_s = 3'600;
+  const CheckpointOptions& saves = recipe.checkpoint;
   forecast::OutlookOptions options{.job = job,
                                    .steps = recipe.train.epochs > 0 ? 0 : recipe.train.steps,
-                                   .saves = saves_of(recipe),
+                                   .save_every_steps = saves.every_steps,
+                                   .save_every_s = saves.every_minutes * kMinute_s,
+                                   .memory_every_steps = saves.memory_every_steps,
                                    .memory_bytes = target_.memory_bytes,
                                    .context_bytes = static_cast<double>(rehearsed.memory.process),
                                    .disk_bytes_per_s = target_.disk_bytes_per_s,
-                                   .rank_bytes_per_s = recipe.checkpoint.max_write_mb_per_s * 1e6,
-                                   .waits_for_saves = !recipe.checkpoint.async,
-                                   .saves_to_memory = recipe.checkpoint.memory_every_steps > 0,
+                                   .rank_bytes_per_s = saves.max_write_mb_per_s * 1e6,
+                                   .waits_for_saves = !saves.async,
                                    .node_days_to_failure = target_.node_days_to_failure};
+  if (saves.auto_interval) options.save_for_failure_every_s = saves.mean_time_to_failure_hours * kHour_s;
   options.copy_bytes_per_s = forecast::kCopyBytesPerS;
   if (!device_) return options;
   if (options.memory_bytes == 0) options.memory_bytes = device_->memory_bytes;

@@ -174,7 +174,7 @@ TEST(Outlook, DerivesRatesFromTheStep) {
 
 TEST(Outlook, AddsStallsToTheRun) {
   OutlookOptions options{
-      .job = kTwoNodes, .steps = 100, .saves = 4, .disk_bytes_per_s = 2, .copy_bytes_per_s = 5};
+      .job = kTwoNodes, .steps = 100, .save_every_steps = 25, .disk_bytes_per_s = 2, .copy_bytes_per_s = 5};
   const BytesAsSeconds rates;
   const Outlook o = look_ahead(ten_seconds(), options, &rates);
   EXPECT_EQ(o.stall_s, 3);  // 15 bytes of this rank at 5 B/s
@@ -184,16 +184,54 @@ TEST(Outlook, AddsStallsToTheRun) {
   EXPECT_EQ(o.time->goodput, 1);
   EXPECT_EQ(o.time->save_every_s, 0);
   EXPECT_EQ(o.node_memory_saves, 0);
-  options.saves_to_memory = true;
+  options.memory_every_steps = 50;  // those steps are saved to disk
+  EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).time->run_s, 1012);
   EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).node_memory_saves, 2 * (60 + 60));  // with copies
   options.copy_bytes_per_s = 0;
   EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).stall_s, 0);
   EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).time->run_s, 1000);
+  options.waits_for_saves = true;
+  EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).time->run_s, 100 * 10 + 4 * 30);
   // checkpoint.max_write_mb_per_s
   options.rank_bytes_per_s = 0.25;
   EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).save_s, 60);
   options.rank_bytes_per_s = 15;
   EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).save_s, 30);
+}
+
+TEST(Outlook, AddsStallsOfSavesByTimeAndToMemory) {
+  const BytesAsSeconds rates;
+  const auto run_s = [&](OutlookOptions options) {
+    options.job = kTwoNodes;
+    options.steps = 100;
+    options.disk_bytes_per_s = 2;  // 30 s
+    options.copy_bytes_per_s = 5;  // 3 s
+    const Outlook::Time time = *look_ahead(ten_seconds(), options, &rates).time;
+    EXPECT_DOUBLE_EQ(time.trains, 1000 / time.run_s);
+    return time.run_s;
+  };
+  EXPECT_EQ(run_s({}), 1000);
+  EXPECT_DOUBLE_EQ(run_s({.save_every_s = 103}), 1000 + 10 * 3) << "every 103 s of the clock";
+  EXPECT_DOUBLE_EQ(run_s({.save_every_steps = 5, .save_every_s = 103}), 1000 + 20 * 3);
+  EXPECT_DOUBLE_EQ(run_s({.save_every_s = 130, .waits_for_saves = true}), 1000 + 10 * 30);
+  EXPECT_DOUBLE_EQ(run_s({.save_every_s = 8, .waits_for_saves = true}), 1000 + 100 * 30) << "at each step";
+  EXPECT_DOUBLE_EQ(run_s({.save_every_s = 8}), 1000 + 1000.0 / 27 * 3) << "once the last one has ended";
+  EXPECT_DOUBLE_EQ(run_s({.save_every_steps = 1}), 1000 + 1000.0 / 27 * 3);
+  // The square root of 2 * 3 * 2400 is 120.
+  EXPECT_DOUBLE_EQ(run_s({.save_for_failure_every_s = 2400}), 1000 + 1000.0 / 117 * 3);
+  EXPECT_DOUBLE_EQ(run_s({.save_for_failure_every_s = 1}), 1000 + 1000.0 / 27 * 3);
+  EXPECT_DOUBLE_EQ(run_s({.memory_every_steps = 10}), 1000 + 10 * 3);
+  EXPECT_DOUBLE_EQ(run_s({.save_every_steps = 25, .memory_every_steps = 10}), 1000 + (4 + 8) * 3);
+}
+
+TEST(Outlook, ProposesNoIntervalThatIsShorterThanASave) {
+  const BytesAsSeconds rates;
+  const OutlookOptions options{.job = kTwoNodes,
+                               .steps = 100,
+                               .disk_bytes_per_s = 0.01,  // 6000 s
+                               .copy_bytes_per_s = 100,
+                               .node_days_to_failure = 2};
+  EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).time->save_every_s, 6000);
 }
 
 TEST(Outlook, ExpectsFailuresAfterYoungAndDaly) {

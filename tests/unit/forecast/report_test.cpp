@@ -200,6 +200,17 @@ TEST(TextReport, SaysWhatItsTimesAreComparedWith) {
   EXPECT_EQ(line_of(reported.text(), "  forecast"), "  forecast; compared with runs on one H100 only");
 }
 
+TEST(TextReport, SaysThatSavesAreDueBeforeTheLastHasEnded) {
+  Reported reported;
+  reported.outlook.time->save_due_s = 29.75;
+  EXPECT_FALSE(test::mentions(reported.text(), "left out"));
+  reported.outlook.time->save_due_s = 9.75;
+  EXPECT_MENTIONS(line_of(reported.text(), "checkpoint"),
+                  "waits 250.0 ms; the next is due after 10.00 s, so some are left out: save less often");
+  reported.options.waits_for_saves = true;
+  EXPECT_FALSE(test::mentions(reported.text(), "left out"));
+}
+
 TEST(TextReport, TellsWhatCheckpointsInMemoryTakeOfANode) {
   Reported reported;
   reported.outlook.node_memory_saves = 192.0 * kReportMiB;
