@@ -190,6 +190,11 @@ FitResult find_fit(const Planner& planner, const WithOverrides& recipe) {
 
 Plan nodes_for(const Planner& planner, const Recipe& recipe, double tokens, double days) {
   constexpr double kDay_s = 86'400;
+  if (gives_images(recipe.data.kind))
+    throw Error(
+        Code::kUsage, "--tokens: data.kind: ", word_of(recipe.data.kind),
+        " gives images, which have no tokens; leave out --tokens and --days, and compare what the plans "
+        "of several --nodes print: samples/s and, with train.steps, the time of the run");
   forecast::JobShape job = planner.target().job;
   double best = 0;
   for (; job.nodes() <= kMostNodes; job.ranks *= 2) {
