@@ -177,6 +177,7 @@ std::string json_report(const ReportTitle& title, const Rehearsed& r, const Outl
       {"ranks_per_node", options.job.ranks_per_node},
       {"parameters", r.parameters},
       {"units", r.units},
+      {"unit_tree", r.unit_tree},
       {"batch", {{"micro_batch_size", title.micro_batch}, {"passes", r.passes}, {"samples", r.samples}}},
       {"fits", o.fits()},
       {"memory",

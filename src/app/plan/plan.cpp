@@ -123,8 +123,7 @@ void add_plan(CLI::App& app, int& status) {
   add_machine_options(command, arguments);
   CLI::Option* fit = command.add_flag("--fit", arguments.fit,
                                       "Search for changes of the recipe with which it fits, best first");
-  command.add_flag("--units", arguments.units, "Also the tree of units with parameters and bytes")
-      ->excludes(fit);
+  command.add_flag("--units", arguments.units, "Also the tree of units; --json always has it")->excludes(fit);
   command
       .add_flag("--operations", arguments.operations,
                 "Also a table of operations: FLOPs, bytes, time, and what limits them")

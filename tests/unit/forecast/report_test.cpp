@@ -146,6 +146,12 @@ TEST(JsonReport, LeavesOutTimesThatAreUnknown) {
   EXPECT_EQ(json.at("fits"), false);
 }
 
+TEST(JsonReport, HasTheTreeOfUnits) {
+  Reported reported;
+  reported.rehearsed.unit_tree = {"root", "  layers.0"};
+  EXPECT_EQ(reported.json().at("unit_tree"), nlohmann::json({"root", "  layers.0"}));
+}
+
 TEST(TextReport, SaysWhatARunWouldBeLike) {
   const std::string text = Reported().text();
   EXPECT_EQ(line_of(text, "model"),
