@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "base/terminal/command_line.h"
 #include "base/terminal/status_line.h"
+#include "bootstrap/job.h"
 
 namespace echelon {
 
@@ -84,6 +85,7 @@ int train(const TrainArguments& arguments) {
     loaded = load_recipe(arguments.recipe, arguments.overrides);
     profile = read_profile(arguments.profile);
     ranks = local_ranks(arguments.ranks);
+    if (ranks > 0 && arguments.ranks == 0) require_no_wide_batch_script();
     // The launcher of several ranks does not load the engine; a rank does anyway.
     if (ranks <= 1) check_against_model(loaded);
     check_early(loaded.recipe);

@@ -22,6 +22,10 @@ std::unique_ptr<Job> bootstrap(Launch launch, double timeout_s) {
   return std::make_unique<PmixJob>(environment, timeout_s);
 }
 
+void require_no_wide_batch_script() {
+  check_batch_script(this_environment());
+}
+
 bool inside_launched_step() {
   const LaunchEnvironment environment = this_environment();
   return !environment.pmix_namespace.empty() || environment.several_tasks();

@@ -60,6 +60,9 @@ class Job {
 /// bootstrap() when the user gave no --ranks.
 [[nodiscard]] bool inside_launched_step();
 
+/// Throws Error(kEnvironment) where one local rank would be a mistake: check_batch_script().
+void require_no_wide_batch_script();
+
 /// Versions for --version, doctor and error messages, e.g. "PMIx 4.2.2", "Slurm 22.05.8 (from the
 /// environment)".
 [[nodiscard]] std::string pmix_version();

@@ -1,5 +1,6 @@
 #include "bootstrap/launch_environment.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
@@ -41,7 +42,12 @@ LaunchEnvironment read_launch_environment(const Getenv& getenv) {
   found.slurm_step = text_of(getenv, "SLURM_STEP_ID");
   found.mpirun_ranks = count_of(getenv, "OMPI_COMM_WORLD_SIZE");
   if (!text_of(getenv, "TORCHELASTIC_RUN_ID").empty()) found.torchrun_ranks = count_of(getenv, "WORLD_SIZE");
-  // A batch script has SLURM_NTASKS and SLURM_PROCID too, but only srun sets the step's variables.
+  // A batch script has SLURM_NTASKS and SLURM_PROCID too, but only srun sets the step's variables. The shell
+  // of salloc has no SLURM_PROCID, or is a step of one task.
+  if (found.slurm_step.empty() && !found.slurm_job.empty() && !text_of(getenv, "SLURM_PROCID").empty()) {
+    found.batch_tasks = std::max(count_of(getenv, "SLURM_NTASKS").value_or(1),
+                                 count_of(getenv, "SLURM_JOB_NUM_NODES").value_or(1));
+  }
   if (!found.slurm_step.empty()) {
     found.slurm_tasks = count_of(getenv, "SLURM_STEP_NUM_TASKS");
     if (!found.slurm_tasks) found.slurm_tasks = count_of(getenv, "SLURM_NTASKS");
@@ -83,6 +89,14 @@ void check_launch(Launch launch, const LaunchEnvironment& environment) {
   }
   throw Error(Code::kEnvironment,
               "no PMIx server (PMIX_NAMESPACE is not set): start the ranks with srun --mpi=pmix or mpirun");
+}
+
+void check_batch_script(const LaunchEnvironment& environment) {
+  if (environment.batch_tasks.value_or(1) <= 1) return;
+  throw Error(Code::kEnvironment, "started by the batch script of job ", environment.slurm_job,
+              ", which has ", *environment.batch_tasks,
+              " tasks or nodes, without srun: one rank would train, the rest of the job stay ",
+              "idle; start it with srun --mpi=pmix, or say with --ranks how many local ranks to ", "start");
 }
 
 void check_pmix_answer(const std::string& name_space, int size, const LaunchEnvironment& environment) {

@@ -17,6 +17,7 @@ struct LaunchEnvironment {
   std::optional<int> slurm_task;   ///< this task's number in the step
   std::optional<int> mpirun_ranks;
   std::optional<int> torchrun_ranks;  ///< empty: torchrun did not start this process
+  std::optional<int> batch_tasks;     ///< of the job whose batch script this process is in; empty: in none
 
   [[nodiscard]] bool several_tasks() const {
     return slurm_tasks.value_or(1) > 1 || mpirun_ranks.value_or(1) > 1;
@@ -32,6 +33,10 @@ using Getenv = std::function<const char*(const char*)>;
 /// Checks that the environment supports the requested launch. Throws Error(kEnvironment) if one task of
 /// several, or a worker of torchrun, would run alone, or if PMIx is requested and there is none.
 void check_launch(Launch launch, const LaunchEnvironment& environment);
+
+/// Throws Error(kEnvironment) in the batch script of a job of several tasks or nodes: without srun, one of
+/// them would train alone.
+void check_batch_script(const LaunchEnvironment& environment);
 
 /// Checks PMIx's answers: a server gave them, and its number of ranks equals Slurm's number of tasks.
 /// Throws Error(kEnvironment).

@@ -68,6 +68,26 @@ TEST(LaunchEnvironment, ABatchScriptIsNoStep) {
   EXPECT_MENTIONS(refusal(Launch::kPmix, kBatchScript), "no PMIx server");
 }
 
+TEST(LaunchEnvironment, ABatchScriptOfSeveralTasksMayNotTrainWithOneRank) {
+  const auto said = [](const Variables& variables) {
+    return test::refusal(Code::kEnvironment, [&] { check_batch_script(environment_of(variables)); });
+  };
+  EXPECT_MENTIONS(said(kBatchScript), "the batch script of job 7, which has 8 tasks or nodes, without srun",
+                  "srun --mpi=pmix", "--ranks");
+  EXPECT_MENTIONS(said({{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_JOB_NUM_NODES", "2"}}),
+                  "has 2 ");
+  const Variables one{{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_JOB_NUM_NODES", "1"}};
+  EXPECT_EQ(said(one), "accepted");
+  EXPECT_EQ(said(with(one, {{"SLURM_NTASKS", "1"}})), "accepted");
+  const Variables shell_of_salloc{{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_NUM_NODES", "2"}};
+  EXPECT_EQ(said(shell_of_salloc), "accepted");
+  EXPECT_EQ(
+      said(with(shell_of_salloc,
+                {{"SLURM_STEP_ID", "4294967290"}, {"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}})),
+      "accepted");
+  EXPECT_EQ(said(kStepWithoutPmix), "accepted") << "check_launch() refuses it";
+}
+
 TEST(LaunchEnvironment, MpirunInsideAStepGoesByMpirunsCount) {
   const auto environment = environment_of(with(
       kMpirun,
