@@ -186,11 +186,9 @@ std::string config_of(const path& folder) {
 
 std::string model_section(const path& folder) {
   std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored)) {
-    const std::string advice = fs::download_advice(folder);
-    throw Error(Code::kUsage, "there is no folder '", folder.string(), '\'', advice.empty() ? "" : ": ",
-                advice);
-  }
+  if (!std::filesystem::is_directory(folder, ignored))
+    throw Error(Code::kUsage, "there is no folder '", folder.string(), '\'',
+                fs::download_advice(folder, ": "));
   if (!checkpoint::entry_exists(folder / "config.json"))
     throw Error(Code::kUsage, "folder '", folder.string(),
                 "' has no config.json; expected a Hugging Face "

@@ -60,10 +60,8 @@ void refuse_link(const Path& path) {
 
 WeightSource::WeightSource(const Path& input) {
   if (is_pickle(input)) refuse_pickle(input);
-  if (!checkpoint::entry_exists(input)) {
-    const std::string advice = fs::download_advice(input);
-    throw Error(Code::kUsage, "there is no ", quoted(input), advice.empty() ? "" : ": ", advice);
-  }
+  if (!checkpoint::entry_exists(input))
+    throw Error(Code::kUsage, "there is no ", quoted(input), fs::download_advice(input, ": "));
   if (input.filename().string().ends_with(".safetensors")) {
     folder_ = input.has_parent_path() ? input.parent_path() : Path(".");
     (void)add_file(input);

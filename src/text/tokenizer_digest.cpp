@@ -59,12 +59,10 @@ std::filesystem::path tokenizer_file(const std::filesystem::path& path) {
                 "spiece.model in it; name the tokenizer's file");
   }
   if (std::filesystem::exists(path, ignored)) return path;
-  const std::string what = str("tokenizer '", path.string(), "' does not exist: ");
-  if (const std::string advice = fs::download_advice(path); !advice.empty())
-    throw Error(Code::kData, what, advice);
-  throw Error(Code::kData, what,
-              "name the tokenizer.model or tokenizer.json that `echelon prepare` wrote "
-              "beside the token file");
+  std::string advice = fs::download_advice(path, "");
+  if (advice.empty())
+    advice = "name the tokenizer.model or tokenizer.json that `echelon prepare` wrote beside the token file";
+  throw Error(Code::kData, "tokenizer '", path.string(), "' does not exist: ", advice);
 }
 
 std::string read_tokenizer_model(const std::filesystem::path& given) {

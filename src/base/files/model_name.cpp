@@ -17,9 +17,9 @@ bool is_model_name(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::string download_advice(const std::filesystem::path& path) {
+std::string download_advice(const std::filesystem::path& path, std::string_view separator) {
   if (!is_model_name(path)) return "";
-  return str("models are not downloaded; run `hf download ", path.string(),
+  return str(separator, "models are not downloaded; run `hf download ", path.string(),
              " --local-dir FOLDER`, and name FOLDER");
 }
 

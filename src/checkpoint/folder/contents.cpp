@@ -255,12 +255,10 @@ namespace {
 
 /// Commits of a run or checkpoints folder, newest first, including damaged ones.
 std::vector<Found> commits_of(const Path& folder) {
-  if (!is_folder(folder)) {
-    const std::string advice = fs::download_advice(folder);
+  if (!is_folder(folder))
     throw Error(Code::kCheckpoint, "no checkpoint ", quoted(folder),
-                ": there is no such folder; name a run folder or a step folder", advice.empty() ? "" : "; ",
-                advice);
-  }
+                ": there is no such folder; name a run folder or a step folder",
+                fs::download_advice(folder, "; "));
   warn_of_linked_steps(checkpoints_folder(folder));
   std::vector<Found> commits = list(checkpoints_folder(folder));
   // A folder with COMMIT that does not check out stays in the list: it must be reported, not skipped
