@@ -53,7 +53,9 @@ std::string directives(const Options& options, const Allocation& job, const Plac
     lines.add(str("dependency=", options.dependency));
   }
   lines.add(options.max_requeues > 0 ? "requeue" : "no-requeue");
-  for (const char* always : {"open-mode=append", "exclusive", "wait-all-nodes=1"}) lines.add(always);
+  // mem=0, all memory of a node: where Slurm tracks memory, an exclusive job has only the default share of
+  // it.
+  for (const char* always : {"open-mode=append", "exclusive", "mem=0", "wait-all-nodes=1"}) lines.add(always);
   return lines.text();
 }
 
@@ -150,6 +152,7 @@ std::vector<std::string> overriding_variables(std::string_view script) {
   for (const std::string& line : split(script, '\n')) {
     if (!line.starts_with(kDirective)) continue;
     std::string name = line.substr(kDirective.size(), line.find('=') - kDirective.size());
+    if (name == "mem") continue;  // the user's SBATCH_MEM_PER_NODE is to win
     if (name == "time") name = "timelimit";
     if (name == "array") name = "array_inx";
     if (name == "requeue") names.emplace_back("SBATCH_NO_REQUEUE");

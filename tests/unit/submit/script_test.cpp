@@ -104,11 +104,11 @@ TEST(JobScript, HasNothingThatShellcheckWouldChange) {
 }
 
 TEST(JobScript, DirectivesAreWordsThatSlurmKnowsAndStandBeforeEverythingElse) {
-  const std::set<std::string> known{"job-name",      "chdir",   "output",     "nodes",     "ntasks-per-node",
-                                    "gpus-per-node", "gres",    "partition",  "account",   "qos",
-                                    "constraint",    "exclude", "time",       "signal",    "array",
-                                    "dependency",    "requeue", "no-requeue", "open-mode", "exclusive",
-                                    "wait-all-nodes"};
+  const std::set<std::string> known{
+      "job-name",  "chdir",     "output",  "nodes",         "ntasks-per-node", "gpus-per-node",
+      "gres",      "partition", "account", "qos",           "constraint",      "exclude",
+      "time",      "signal",    "array",   "dependency",    "requeue",         "no-requeue",
+      "open-mode", "exclusive", "mem",     "wait-all-nodes"};
   for (const Case& c : cases()) {
     std::istringstream lines(c.script());
     std::set<std::string> seen;
@@ -236,7 +236,7 @@ TEST(JobScript, NamesTheVariablesThatWouldWinOverIt) {
   const std::vector<std::string> names = overriding_variables(
       "#!/bin/bash\n#SBATCH --time=1\n#SBATCH --ntasks-per-node=2\n#SBATCH --array=1\n#SBATCH "
       "--requeue\n#SBATCH "
-      "--exclusive\nsrun --qos=x\n");
+      "--exclusive\n#SBATCH --mem=0\nsrun --qos=x\n");
   EXPECT_EQ(names, (std::vector<std::string>{"SBATCH_WAIT", "SBATCH_TIMELIMIT", "SBATCH_NTASKS_PER_NODE",
                                              "SBATCH_ARRAY_INX", "SBATCH_NO_REQUEUE", "SBATCH_REQUEUE",
                                              "SBATCH_EXCLUSIVE"}));
