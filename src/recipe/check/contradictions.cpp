@@ -303,7 +303,7 @@ void check_warmup_and_decay(const Recipe& recipe, std::vector<Conflict>& found) 
            schedule.decay_steps, "; expected at most train.steps (", steps, "): shorten one of them")});
 }
 
-void check_sequence(const Recipe& recipe, std::vector<Conflict>& found) {
+void check_sequence(const Recipe& recipe, const RecipeTexts& texts, std::vector<Conflict>& found) {
   const std::vector<SchedulePhase>& phases = recipe.schedule.sequence;
   if (recipe.schedule.kind != ScheduleKind::kSequence) return;
   if (phases.empty()) {
@@ -311,6 +311,14 @@ void check_sequence(const Recipe& recipe, std::vector<Conflict>& found) {
                      "schedule.sequence is empty; schedule.kind: sequence needs its phases, such as "
                      "[linear_warmup 100, constant 500, cosine]"});
     return;
+  }
+  for (const Use& use : kPhaseUses) {
+    const auto uses = [&](const SchedulePhase& phase) { return (use.values & any_of(phase.kind)) != 0; };
+    if (!texts.is_set(use.key) || std::ranges::any_of(phases, uses)) continue;
+    found.push_back(
+        {{use.key, "schedule.sequence"},
+         str(texts.words(use.key), ", which no phase of schedule.sequence uses; remove it, or add a ",
+             "phase of kind ", join(words_of(use), " or "))});
   }
   std::int64_t sum = 0;  // cannot overflow: at most 1000 phases of 10^12 steps
   for (const SchedulePhase& phase : phases) sum += phase.steps;
@@ -348,7 +356,7 @@ void find_contradictions(const Recipe& recipe, std::vector<Conflict>& found) {
         {"evaluation.limit", "evaluation.max_new_tokens", "evaluation.every_steps", "evaluation.max_share"},
         "evaluation.tasks", " names no task; remove it, or add one", texts, found);
   check_warmup_and_decay(recipe, found);
-  check_sequence(recipe, found);
+  check_sequence(recipe, texts, found);
 }
 
 }  // namespace echelon::recipe

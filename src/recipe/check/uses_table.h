@@ -89,6 +89,9 @@ inline constexpr std::array kUses{
     Use{"data.max_bad_records", "data.on_bad_record", any_of(BadRecord::kSkip)},
     Use{"shard.mesh.shard", "shard.strategy",
         any_of(ShardStrategy::kHybridShard, ShardStrategy::kHybridGradOp)},
+    Use{"shard.reshard_overrides", "shard.strategy",
+        any_of(ShardStrategy::kFullShard, ShardStrategy::kShardGradOp, ShardStrategy::kHybridShard,
+               ShardStrategy::kHybridGradOp)},
     Use{"cluster.shrink", "shard.strategy",
         any_of(ShardStrategy::kHybridShard, ShardStrategy::kHybridGradOp, ShardStrategy::kNoShard)},
     Use{"shard.mesh.replicate", "shard.strategy",
@@ -129,6 +132,14 @@ inline constexpr std::array kUses{
     Use{"schedule.sequence", "schedule.kind", any_of(ScheduleKind::kSequence)},
     Use{"checkpoint.mean_time_to_failure_hours", "checkpoint.auto_interval", any_of(true)},
     Use{"train.max_skipped_steps", "train.non_finite", any_of(NonFinite::kSkip)},
+};
+
+/// Keys of schedule.kind: sequence that only some kinds of phases use.
+inline constexpr std::array kPhaseUses{
+    Use{"schedule.warmup_start_factor", "schedule.kind", any_of(ScheduleKind::kLinearWarmup)},
+    Use{"schedule.min_lr", "schedule.kind", any_of(ScheduleKind::kCosine, ScheduleKind::kLinearDecay)},
+    Use{"schedule.step_size", "schedule.kind", any_of(ScheduleKind::kStep)},
+    Use{"schedule.gamma", "schedule.kind", any_of(ScheduleKind::kStep)},
 };
 
 }  // namespace echelon::recipe

@@ -32,6 +32,13 @@ std::vector<Contradiction> keys_without_use() {
            "cluster.shrink is allow, which shard.strategy: full_shard does not use; remove it, or set "
            "shard.strategy: no_shard or hybrid_shard or hybrid_grad_op",
            "shard.strategy=no_shard"},
+          {{"shard.reshard_overrides={lm_head: true}", "shard.strategy=shard_optimizer"},
+           "shard.reshard_overrides is {lm_head: true}, which shard.strategy: shard_optimizer does not use; ",
+           "shard.strategy=hybrid_grad_op"},
+          {{"schedule.kind=sequence", "schedule.sequence=[linear_warmup 5, cosine]", "schedule.gamma=0.5"},
+           "schedule.gamma is 0.5, which no phase of schedule.sequence uses; remove it, or add a phase of "
+           "kind step",
+           "schedule.sequence=[linear_warmup 5, step]"},
           unused("shard.wrap.min_params=5", "shard.wrap.policy=size_based"),
           unused("shard.wrap.exclude=[a]", "shard.wrap.policy=size_based"),
           unused("shard.wrap.modules=[a]", "shard.wrap.policy=modules"),
