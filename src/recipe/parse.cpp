@@ -329,7 +329,8 @@ class Parser {
                                               // with its default would mislead.
                               [this](const std::string& key) { return is_broken(key); }))
         continue;
-      faults_.add(blame(conflict.keys), conflict.text);
+      const Position here = blame(conflict.keys);
+      faults_.add(here, conflict.text + how_to_unset(conflict, given_, here, sources_));
     }
   }
 

@@ -7,6 +7,7 @@
 #include "recipe/check/check_model.h"
 #include "recipe/check/contradictions.h"
 #include "recipe/check/multiples.h"
+#include "recipe/keys/keys.h"
 #include "recipe/load.h"
 #include "recipe/yaml/writer.h"
 #include "shapes/lora.h"
@@ -170,6 +171,22 @@ std::vector<Conflict> conflicts(const Recipe& recipe) {
   check_cluster(recipe.cluster, found);
   find_contradictions(recipe, found);
   return found;
+}
+
+std::string how_to_unset(const Conflict& conflict, const std::map<std::string, Position>& given,
+                         const Position& here, const Sources& sources) {
+  const bool any = conflict.text.find("remove one") != std::string::npos;
+  if (!any && conflict.text.find("remove ") == std::string::npos) return "";
+  for (const std::string& key : conflict.keys) {
+    const auto at = given.find(key);
+    if (!any && key != conflict.keys.front()) break;
+    if (at == given.end() || sources.is_override(at->second) || at->second.source == here.source) continue;
+    const std::string value = written(*find_key(key), Recipe());
+    return str("; ", key, " stands in ", sources.where(at->second), ": to unset it from here, set ",
+               sources.is_override(here) ? str("'", key, "=", value, "'") : str(key, ": ", value),
+               ", its default");
+  }
+  return "";
 }
 
 }  // namespace echelon::recipe

@@ -1,7 +1,9 @@
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
+#include "recipe/check/faults.h"
 #include "recipe/recipe.h"
 
 namespace echelon::recipe {
@@ -15,5 +17,10 @@ struct Conflict {
 /// All conflicts that can be found without the number of ranks: model arithmetic, missing file names,
 /// schedule, batch, sizes that overflow, contradicting options. Reads no files.
 [[nodiscard]] std::vector<Conflict> conflicts(const Recipe& recipe);
+
+/// What advice to remove a key says more if the key stands in another text than `here`, where the conflict is
+/// reported, such as in a base: how to unset it from here. Else "". `given`: where each key stands.
+[[nodiscard]] std::string how_to_unset(const Conflict& conflict, const std::map<std::string, Position>& given,
+                                       const Position& here, const Sources& sources);
 
 }  // namespace echelon::recipe

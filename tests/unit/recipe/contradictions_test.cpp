@@ -166,6 +166,23 @@ TEST(Contradictions, AreNotSeenInDefaultsOfUnusedKeys) {
   EXPECT_TRUE(found.empty());
 }
 
+TEST(Contradictions, SayHowToUnsetWhatStandsInAnotherText) {
+  const std::string unset = " to unset it from here, set ";
+  const std::string steps = str("train: {steps: 500}\n", test::kSynthetic);
+  EXPECT_MENTIONS(test::refusal(steps, {"train.epochs=3"}), "remove train.steps, ",
+                  str("; train.steps stands in r.yaml:1:16:", unset, "'train.steps=1000', its default"));
+  EXPECT_EQ(test::refusal(steps, {"train.epochs=3", "train.steps=1000"}), "accepted");
+  const std::string path = "data: {kind: tokens, path: a.tok}\n";
+  EXPECT_MENTIONS(test::refusal(path, {"data.mixture={b.tok: 1}"}),
+                  str(unset, "'data.path=\"\"', its default"));
+  EXPECT_EQ(test::refusal(path, {"data.mixture={b.tok: 1}", "data.path=\"\""}), "accepted");
+  EXPECT_FALSE(test::mentions(test::refusal("train: {steps: 5, epochs: 3}\n"), unset)) << "removed there";
+  EXPECT_FALSE(test::mentions(
+      test::refusal("shard: {strategy: no_shard}\n", {"data.kind=synthetic_tokens", "shard.mesh.shard=2"}),
+      unset));
+  EXPECT_FALSE(test::mentions(test::refusal(test::kSynthetic, {"train.steps=5", "train.epochs=3"}), unset));
+}
+
 TEST(Contradictions, ShowLongListsAsSet) {
   const std::string message =
       test::refusal(test::kSynthetic, {"shard.wrap.modules=[" + std::string(100, 'a') + "]"});
