@@ -110,7 +110,7 @@ void init(std::string_view prefix, bool console, const std::filesystem::path& fi
   if (!file.empty()) {
     own_file() = in_context("log file", [&] { return std::make_shared<OwnFileSink>(file, held); });
     sinks.push_back(own_file());
-    sinks.back()->set_pattern("%Y-%m-%dT%H:%M:%S.%e %L [" + std::string(prefix) + "] %v");
+    sinks.back()->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %L [" + std::string(prefix) + "] %v");
   }
   auto made = std::make_shared<spdlog::logger>("echelon", sinks.begin(), sinks.end());
   made->set_level(spdlog::level::debug);

@@ -10,16 +10,29 @@
 
 namespace echelon::report {
 
+namespace {
+
+/// Seconds that a clock of "+01:00" is ahead of UTC.
+std::optional<double> ahead_of_utc(std::string_view zone) {
+  if (!zone.starts_with('+') && !zone.starts_with('-')) return std::nullopt;
+  const auto ahead_s = parse_utc(str("1970-01-01T", zone.substr(1), "Z"));
+  return ahead_s && zone[0] == '-' ? -*ahead_s : ahead_s;
+}
+
+}  // namespace
+
 std::optional<LogLine> parse_log_line(std::string_view line) {
-  constexpr std::size_t kTime = 23;
+  constexpr std::size_t kClock = 23;
+  constexpr std::size_t kTime = 29;
   if (line.size() < kTime + 5 || line[kTime] != ' ' || line[kTime + 2] != ' ' || line[kTime + 3] != '[')
     return std::nullopt;
-  const auto time = parse_utc(str(line.substr(0, kTime), "Z"));
+  const auto time = parse_utc(str(line.substr(0, kClock), "Z"));
+  const auto ahead_s = ahead_of_utc(line.substr(kClock, kTime - kClock));
   const std::size_t close = line.find("] ", kTime);
-  if (!time || close == std::string_view::npos) return std::nullopt;
+  if (!time || !ahead_s || close == std::string_view::npos) return std::nullopt;
   const std::string_view who = line.substr(kTime + 4, close - kTime - 4);  // "rank 0/8 n0"
   const std::size_t space = who.rfind(' ');
-  return LogLine{.time_s = *time,
+  return LogLine{.time_s = *time - *ahead_s,
                  .level = line[kTime + 1],
                  .host = std::string(space == std::string_view::npos ? "" : who.substr(space + 1)),
                  .text = std::string(line.substr(close + 2))};

@@ -7,9 +7,9 @@
 
 namespace echelon::report {
 
-/// A line of logs/rank-R.log: "2026-11-24T06:45:31.123 I [rank 0/8 n0] text".
+/// A line of logs/rank-R.log: "2026-11-24T06:45:31.123+01:00 I [rank 0/8 n0] text".
 struct LogLine {
-  double time_s = 0;  ///< local time of the rank, taken for UTC
+  double time_s = 0;  ///< since 1970
   char level = 'I';   ///< D, I, W, E
   std::string host;
   std::string text;

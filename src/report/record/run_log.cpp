@@ -34,21 +34,13 @@ std::string without_rank(const std::string& text) {
 /// Collects what the lines of rank 0's log say.
 class LogReader {
  public:
-  LogReader(RunLog& log, const std::vector<TimedStep>& known) : log_(log), known_(known) {}
+  explicit LogReader(RunLog& log) : log_(log) {}
 
   void take(std::string_view text) {
     const auto line = parse_log_line(text);
     if (!line) return;
     log_.host = line->host;
     take(*line);
-  }
-
-  /// To UTC, by the steps that are known from both files.
-  void settle_times() {
-    constexpr double kQuarter_s = 900;
-    const double shift = offset_ ? std::round(*offset_ / kQuarter_s) * kQuarter_s : 0;
-    for (Event& event : log_.events) event.time_s -= shift;
-    for (Save& save : log_.saves) save.time_s -= shift;
   }
 
  private:
@@ -85,15 +77,10 @@ class LogReader {
     if (std::sscanf(line.text.c_str(), "step %lld/%lld ", &step, &steps) != 2 || step < 0 || steps < 0)
       return;
     log_.steps = steps;
-    for (const TimedStep& known : known_) {
-      if (known.step == step) offset_ = line.time_s - known.time_s;
-    }
   }
 
   static constexpr std::size_t kMostIntroduced = 12;
   RunLog& log_;
-  const std::vector<TimedStep>& known_;
-  std::optional<double> offset_;
 };
 
 /// "EPOCH WORD WORD sentence"
@@ -191,15 +178,14 @@ bool ends_start(const Event& event) {
 
 }  // namespace
 
-RunLog read_logs(const fs::Path& run, const std::vector<TimedStep>& known, Missing& missing) {
+RunLog read_logs(const fs::Path& run, Missing& missing) {
   RunLog log;
-  LogReader reader(log, known);
+  LogReader reader(log);
   const HeadAndTail text = read_ends(run / "logs" / "rank-0.log", kHead, kTail, missing);
   each_line(text.head, [&](std::string_view line) { reader.take(line); });
   each_line(text.tail, [&](std::string_view line) { reader.take(line); });
   if (!text.tail.empty())
     missing.emplace_back("the middle of logs/rank-0.log is not read: the file is longer than 32 MiB");
-  reader.settle_times();
   add_sentences(run, log, missing);
   add_notes(run, log, missing);
   std::ranges::stable_sort(log.events, {}, &Event::time_s);

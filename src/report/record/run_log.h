@@ -36,12 +36,6 @@ struct Save {
   double stall_s = 0;  ///< that training waited
 };
 
-/// A step of metrics.jsonl and when it was written: what the log's clock is compared with.
-struct TimedStep {
-  std::int64_t step = -1;
-  double time_s = 0;
-};
-
 /// The content of the texts in logs/. Long files are read at their ends only. All texts are untrusted.
 struct RunLog {
   std::vector<Event> events;  ///< by time
@@ -52,9 +46,7 @@ struct RunLog {
   std::vector<NotedStart> noted;         ///< logs/starts-JOB.txt
 };
 
-/// `known`: lines of metrics.jsonl. The logs have the local time of rank 0; what it differs by is learned
-/// from these.
-[[nodiscard]] RunLog read_logs(const fs::Path& run, const std::vector<TimedStep>& known, Missing& missing);
+[[nodiscard]] RunLog read_logs(const fs::Path& run, Missing& missing);
 
 /// Says of each start that did not finish why it ended, from `log`; for jobs of a batch script also from
 /// logs/slurm-JOB.out.

@@ -214,13 +214,8 @@ void RunReader::read_log(Missing& missing) {
   constexpr double kShare = 20;
   const double now = steady_now_s();
   if (now >= log_again_s_) {
-    std::vector<TimedStep> known;
-    if (const Series* time = metrics_.find("time")) {
-      for (const Point& point : {time->first(), time->last()})
-        known.push_back({static_cast<std::int64_t>(point.x), point.y});
-    }
     log_missing_.clear();
-    log_ = read_logs(folder_, known, log_missing_);
+    log_ = read_logs(folder_, log_missing_);
     log_again_s_ = steady_now_s() + kShare * (steady_now_s() - now);
   }
   missing.insert(missing.end(), log_missing_.begin(), log_missing_.end());

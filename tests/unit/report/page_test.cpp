@@ -68,7 +68,7 @@ TEST_F(PageOfARun, SaysThatAStartWentOnFromMemory) {
   write_starts({R"("end": "failed", "last_step": 710, "saved_step": 650)",
                 R"("end": "finished", "first_step": 700, "last_step": 900, "saved_step": 900)"});
   write("logs/rank-0.log",
-        "2023-11-14T22:46:45.000 I [rank 0/2 n0] resumed from step 700 (memory of n0, n1)\n");
+        "2023-11-14T23:46:45.000+01:00 I [rank 0/2 n0] resumed from step 700 (memory of n0, n1)\n");
   const std::string html = made();
   EXPECT_MENTIONS(html, "<td>0 to 710</td><td>650</td>", "<td>700 (from memory) to 900</td><td>900</td>");
 }
@@ -90,8 +90,8 @@ TEST_F(PageOfARun, NamesNoStragglerThatChanceNames) {
 }
 
 TEST_F(PageOfARun, ShowsAFailureAsOneAndAStopOnPurposeNot) {
-  const std::string stop = "2023-11-14T22:23:20.000 I [rank 0/2 n0] stopping after step 57: SIGTERM\n";
-  const std::string failure = "2023-11-14T22:23:20.000 E [rank 0/2 n0] the disk is full\n";
+  const std::string stop = "2023-11-14T22:23:20.000+00:00 I [rank 0/2 n0] stopping after step 57: SIGTERM\n";
+  const std::string failure = "2023-11-14T22:23:20.000+00:00 E [rank 0/2 n0] the disk is full\n";
   write_starts({R"("end": "stopped")"});
   write("logs/rank-0.log", stop);
   EXPECT_TRUE(shows("<p class=\"cause wanted\">stopping after step 57: SIGTERM</p>"));
