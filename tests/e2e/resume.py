@@ -1,6 +1,5 @@
 """A run that was stopped or killed and started again ends as one that never was."""
 import json
-import shutil
 import signal
 
 import product
@@ -121,28 +120,6 @@ class Tests(product.Case):
 
     def test_kill_of_the_only_rank(self):
         self.kill_and_resume(1)
-
-    def resize(self, before, after):
-        """Goes on from step 10 with another number of ranks."""
-        self.train(self.recipe(), "checkpoint.every_steps=10", ranks=before)
-        expected = self.losses()
-        saved = self.checkpoints()
-        self.assertEqual(2, len(saved))
-        shutil.rmtree(saved[-1])
-        again = self.train("recipe.yaml", ranks=after)
-        self.assertIn("resumed from step 10\n", again.err)
-        self.assertEqual(expected[:10], self.losses()[:10])
-        self.assert_close(expected, self.losses())
-        self.command(product.CKPT, "verify", "run")
-
-    def test_resume_of_2_ranks_on_4(self):
-        self.resize(2, 4)
-
-    def test_resume_of_4_ranks_on_1(self):
-        self.resize(4, 1)
-
-    def test_resume_of_3_ranks_on_2(self):
-        self.resize(3, 2)
 
     def test_a_finished_run_has_nothing_to_do(self):
         self.train(self.recipe(), "train.steps=3", ranks=2)

@@ -18,7 +18,17 @@ STRATEGIES = {  # name: (overrides, ranks)
                    "shard.wrap.min_params=2000"], 2),
     "selective": (["activation_checkpointing.policy=selective"], 2),
     "last": (["train.reduce_gradients=last_micro_batch"], 3),
+    "one_unit": (["shard.wrap.policy=none"], 3),
 }
+SAME_BITS = [  # settings that must not change a single bit
+    ("gathered weights kept", ["shard.reshard_after_forward=false"]),
+    ("no forward prefetch", ["shard.forward_prefetch=0"]),
+    ("two units ahead", ["shard.forward_prefetch=2"]),
+    ("backward prefetch post", ["shard.backward_prefetch=post"]),
+    ("backward prefetch none", ["shard.backward_prefetch=none"]),
+    ("nothing ahead, all kept", ["shard.forward_prefetch=0", "shard.backward_prefetch=none",
+                                 "shard.reshard_after_forward=false"]),
+]
 FP16 = ["precision.preset=fp16", "precision.param=unset", "precision.buffer=unset"]
 
 
@@ -32,6 +42,21 @@ class Tests(product.Case):
         for name, (overrides, ranks) in STRATEGIES.items():
             with self.subTest(name):
                 self.assert_close(expected, self.run_of(name, *overrides, ranks=ranks))
+
+    def same_bits(self, *overrides):
+        expected = self.run_of("expected", *overrides, ranks=2, steps=8)
+        self.assertEqual(expected, self.run_of("again", *overrides, ranks=2, steps=8))
+        weights = self.weights("expected")
+        for what, settings in SAME_BITS:
+            name = what.replace(" ", "-").replace(",", "")
+            self.assertEqual(expected, self.run_of(name, *overrides, *settings, ranks=2, steps=8), what)
+            self.assertEqual(weights, self.weights(name), what)
+
+    def test_prefetch_and_reshard_change_no_bit_in_fp32(self):
+        self.same_bits()
+
+    def test_prefetch_and_reshard_change_no_bit_in_bf16(self):
+        self.same_bits("precision.param=bf16", "precision.buffer=bf16")
 
     def test_a_run_changes_strategy_and_world_size_between_two_starts(self):
         constant = product.ALWAYS_CONSTANT
@@ -68,7 +93,9 @@ class Tests(product.Case):
                          "optim.kind=anyprecision_adamw"],
         }.items():
             with self.subTest(name):
-                self.assert_close(expected, self.run_of(name, *overrides, ranks=2), relative=1e-2)
+                rounded = self.run_of(name, *overrides, ranks=2)
+                self.assertNotEqual(expected, rounded)
+                self.assert_close(expected, rounded, relative=1e-2)
 
     def test_fp16_finds_its_scale_and_keeps_it_over_a_restart(self):
         expected = self.run_of("fp32", ranks=2)
