@@ -3,11 +3,7 @@ import product
 
 # Cases of the golden table: exit code and options.
 REFUSED = {
-    "with_a_batch_that_does_not_divide_over_the_ranks": (2, "--nodes", 3),
-    "with_more_tasks_than_gpus": (2, "--nodes", 2, "--tasks-per-node", 8, "--gpus-per-node", "h100:4", "train.device=auto"),
-    "with_gpus_for_a_cpu_recipe": (2, "--gpus-per-node", 1),
     "with_no_nodes": (2, "--nodes", 0),
-    "with_a_time_that_is_none": (2, "--time", "soon"),
     "with_no_time_to_stop": (2, "--time", "5", "--stop-before", 300),
     "with_a_hostile_partition": (2, "--partition", "gpu; rm -rf ~"),
     "with_a_hostile_account": (2, "--account", "$(id)"),
@@ -19,10 +15,6 @@ REFUSED = {
     "with_an_unknown_container_runtime": (2, "--container-image", "a.sif", "--container-runtime", "docker"),
     "with_hostile_mounts": (2, "--container-image", "a.sif", "--container-mounts", "data:/data"),
     "with_a_program_that_is_not_there": (3, "--program", "/no/such/program"),
-    "with_an_array_over_one_run": (2, "--array", "0-3"),
-    "with_an_array_that_is_none": (2, "--array", "3-1"),
-    "with_a_task_and_no_array": (2, "run.seed={task}"),
-    "with_a_dependency_that_is_none": (2, "--dependency", "17"),
     "following_an_array": (2, "--array", "0-3%1", "--wait"),
 }
 
