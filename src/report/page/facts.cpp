@@ -117,21 +117,14 @@ std::string environment(const RunView& view) {
     html += "</ul>";
   }
   if (view.run.recipe.empty()) return section("environment", "Environment and recipe", html);
-  const bool origins =
-      std::ranges::any_of(view.run.recipe, [](const RecipeValue& v) { return !v.origin.empty(); });
   Table set{.columns = {"key", "value", "from"}, .caption = "Values that are no defaults"};
-  Table all{.columns = {"key", "value"}};
-  if (origins) all.columns.emplace_back("from");
+  Table all{.columns = set.columns};
   for (const RecipeValue& value : view.run.recipe) {
-    all.rows.push_back({value.key, value.value});
-    if (origins) all.rows.back().push_back(value.origin);
-    if (origins && value.origin != "default") set.rows.push_back({value.key, value.value, value.origin});
+    all.rows.push_back({value.key, value.value, value.origin});
+    if (value.origin != "default") set.rows.push_back(all.rows.back());
   }
   html += "<div class=\"wide\">";
   if (!set.rows.empty()) html += html_table(set, "code");
-  if (!origins)
-    html += paragraph(
-        "The recipe does not say where its values are from: it was written by an older version.", "note");
   html += str("</div><details class=\"wide\"><summary>All ", all.rows.size(),
               " keys of the resolved recipe</summary>", html_table(all, "code"), "</details>");
   return section("environment", "Environment and recipe", html);

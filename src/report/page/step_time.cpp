@@ -21,54 +21,38 @@ constexpr std::array kParts{StepPart{"breakdown_s.compute", "compute"},
                             StepPart{"breakdown_s.data_wait", "waiting for data"},
                             StepPart{"breakdown_s.optimizer", "optimizer"},
                             StepPart{"breakdown_s.other", "other"}};
-constexpr std::array kOlderParts{StepPart{"split.rest", "compute and all else"},
-                                 StepPart{"split.comm_wait", "exposed communication"},
-                                 StepPart{"split.data_wait", "waiting for data"}};
 
 /// The series of the parts, if they were logged together.
-template <class Parts>
-std::vector<Curve> parts_of(const MetricsLog& metrics, const Parts& parts) {
+std::vector<Curve> parts_of(const MetricsLog& metrics) {
   std::vector<Curve> curves;
   std::uint64_t count = 0;
-  for (const StepPart& part : parts) {
+  for (const StepPart& part : kParts) {
     const Series* series = metrics.find(part.series);
     if (series == nullptr) continue;
     if (count != 0 && series->count() != count) return {};
     count = series->count();
     curves.push_back(
-        {.name = part.name, .points = series->means(), .style = static_cast<int>(&part - parts.data())});
+        {.name = part.name, .points = series->means(), .style = static_cast<int>(&part - kParts.data())});
   }
   return curves;
 }
 
 std::string breakdown(const MetricsLog& metrics) {
-  std::string html;
-  const std::vector<Curve> parts = parts_of(metrics, kParts);
-  const Axes axes{.y = "step", .y_quantity = Quantity::kSeconds, .from_zero = true};
+  const std::vector<Curve> parts = parts_of(metrics);
   if (!parts.empty()) {
-    html += stacked_chart({.id = "breakdown",
-                           .title = "Where a step's time goes",
-                           .description = "Seconds of a step, mean over the ranks.",
-                           .note = thinning_note(metrics, "breakdown_s.compute").empty()
-                                       ? ""
-                                       : "Neighbouring steps are drawn as their mean."},
-                          axes, parts);
-  } else if (!metrics.names("breakdown_s.").empty()) {
-    html += paragraph(
-        "The lines of metrics.jsonl have different parts of a step's time, which cannot be put on top of one "
-        "another.",
-        "note");
+    return stacked_chart({.id = "breakdown",
+                          .title = "Where a step's time goes",
+                          .description = "Seconds of a step, mean over the ranks.",
+                          .note = thinning_note(metrics, "breakdown_s.compute").empty()
+                                      ? ""
+                                      : "Neighbouring steps are drawn as their mean."},
+                         {.y = "step", .y_quantity = Quantity::kSeconds, .from_zero = true}, parts);
   }
-  const std::vector<Curve> older = parts_of(metrics, kOlderParts);
-  if (older.empty()) return html;
-  return html +
-         stacked_chart(
-             {.id = "split",
-              .title = parts.empty() ? "Where a step's time goes" : "Where a step's time went in older lines",
-              .description = "Seconds of a step; the slowest rank's step, the longest waits of any rank.",
-              .note =
-                  "These lines of metrics.jsonl do not tell gathers, reductions and the optimizer apart."},
-             axes, older);
+  if (metrics.names("breakdown_s.").empty()) return "";
+  return paragraph(
+      "The lines of metrics.jsonl have different parts of a step's time, which cannot be put on top of one "
+      "another.",
+      "note");
 }
 
 /// The ranks of the start with the fewest, where ranks came and went.

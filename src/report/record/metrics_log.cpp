@@ -19,7 +19,6 @@ constexpr std::size_t kLongestName = 120;
 constexpr std::size_t kMostRanks = 4096;
 constexpr std::size_t kMostSpreads = 64;
 constexpr std::string_view kRank = ".max_rank";
-constexpr std::size_t kNoIndex = static_cast<std::size_t>(-1);
 constexpr double kHighestStep = 1e12;
 
 }  // namespace
@@ -101,7 +100,6 @@ void MetricsLog::take_line(std::string_view line) {
     last_time_ = time;
   }
   for (std::size_t i = 0; i < numbers_.numbers().size(); ++i) take_number(i, step);
-  split_of_older_versions(step);
 }
 
 double MetricsLog::value_of(std::string_view name) const {
@@ -152,21 +150,6 @@ void MetricsLog::count_rank(const std::string& name, double value) {
   ++of.lines;
   const double factor = value_of(spread + ".max") / value_of(spread + ".median");
   of.excess += std::isfinite(factor) ? factor : 1;
-}
-
-/// Lines without breakdown_s tell less of a step; what they tell is divided in the same way.
-void MetricsLog::split_of_older_versions(double step) {
-  const double all = value_of("step_time_s");
-  if (!(all >= 0) || std::isfinite(value_of("breakdown_s.compute"))) return;
-  const auto part = [&](const char* name, double most) {
-    const double value = value_of(name);
-    return value > 0 ? std::min(value, most) : 0.0;
-  };
-  const double comm = part("comm_wait_s", all);
-  const double data = part("data_wait_s", all - comm);
-  add("split.comm_wait", step, comm, kNoIndex);
-  add("split.data_wait", step, data, kNoIndex);
-  add("split.rest", step, all - comm - data, kNoIndex);
 }
 
 const Series* MetricsLog::find(std::string_view name) const {

@@ -72,7 +72,6 @@ class MetricsLog {
   [[nodiscard]] double value_of(std::string_view name) const;
   void add(const std::string& name, double step, double value, std::size_t index);
   void count_rank(const std::string& name, double value);
-  void split_of_older_versions(double step);
 
   fs::Path file_;
   std::uint64_t most_bytes_;

@@ -97,13 +97,5 @@ TEST_F(MetricsLogTest, KeepsAFewHundredSeriesAndNoMore) {
   EXPECT_EQ(log_.names("k").size(), 600U);
 }
 
-TEST_F(MetricsLogTest, DividesTheStepOfOlderLines) {
-  append("{\"step\": 1, \"step_time_s\": 1.0, \"comm_wait_s\": 0.75, \"data_wait_s\": 0.5}\n");
-  log_.read_on();
-  EXPECT_DOUBLE_EQ(log_.find("split.comm_wait")->last().y, 0.75);
-  EXPECT_DOUBLE_EQ(log_.find("split.data_wait")->last().y, 0.25) << "the longest waits may be of two ranks";
-  EXPECT_DOUBLE_EQ(log_.find("split.rest")->last().y, 0);
-}
-
 }  // namespace
 }  // namespace echelon::report
