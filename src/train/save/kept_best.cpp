@@ -3,7 +3,7 @@
 namespace echelon {
 
 bool beats(const BestValidation& found, const BestValidation& other) {
-  if (found.task != other.task || (other.data && found.data != other.data)) return true;
+  if (found.task != other.task || found.data != other.data) return true;
   return found.task.empty() ? found.value < other.value : found.value > other.value;
 }
 
