@@ -22,7 +22,7 @@ struct Owner {
   std::string host;
   pid_t pid = 0;
   std::uint64_t start = 0;  ///< see ProcessInfo
-  std::string space;        ///< process_space(); empty: an earlier version's file
+  std::string space;        ///< process_space(); empty: unknown
 };
 
 /// 0 when there is no such process.

@@ -5,8 +5,7 @@ namespace echelon::tool {
 
 /// Ensures that only one process works in a folder. Holds a file `owner` with host, process id, start time
 /// and process_space(), created by link(2), which is atomic on network file systems, too. The file of an
-/// ended process of this machine is taken over. A file without the space is from an earlier version, and
-/// its owner cannot be identified.
+/// ended process of this machine is taken over. The owner of a file without the space cannot be identified.
 class OwnerFile {
  public:
   /// Throws Error(kUsage) naming the owner when there is one, Error(kCheckpoint) when the folder cannot be

@@ -46,8 +46,7 @@ std::string this_host() {
 constexpr std::string_view kStart = " start ";
 
 /// Identifies process `pid` even if its number is reused, here, on another machine or in another container:
-/// boot id, PID namespace and start time. Empty if unknown. Earlier versions wrote "process space ...",
-/// without the boot id.
+/// boot id, PID namespace and start time. Empty if unknown.
 std::string process_mark(pid_t pid) {
   const auto info = process_info(pid);
   const std::string space = process_space();

@@ -158,7 +158,7 @@ TEST(Consolidate, RefusesToWorkBesideAnotherProcess) {
   (void)half.ended();
   spill(half.run.partial / "owner", "another-host 17 4711\n");
   expect_one_line(half.again(), 2, "process 17 on another-host");
-  // A machine of this one's name, or this one before it was started anew; then a file of an earlier version.
+  // A machine of this one's name, or this one before it was started anew; then one that knows neither.
   const std::string space = process_space();
   const std::string boot = "boot 01234567-89ab-cdef-0123-456789abcdef" + space.substr(space.find(" space "));
   for (const std::string& rest : {" " + boot, std::string()}) {
