@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "comm/local_communicator.h"
 #include "model/ops/ops.h"
+#include "support/small_models.h"
 #include "unit/model/tensors.h"
 #include "unit/shard/alone.h"
 #include "unit/shard/silent_communicator.h"
@@ -19,19 +20,8 @@ namespace echelon {
 namespace {
 
 using test::AloneOf;
+using test::lively_options;
 using test::relative_error;
-
-ModelOptions small(std::int64_t layers, bool tied) {
-  return {.vocab_size = 61,
-          .hidden_size = 24,
-          .intermediate_size = 40,
-          .layers = layers,
-          .heads = 4,
-          .kv_heads = 2,
-          .max_positions = 32,
-          .tie_embeddings = tied,
-          .init_std = 0.2};
-}
 
 std::unique_ptr<Model> model_of(const ModelOptions& options) {
   return build_model(options, at::kFloat, at::kCPU);
@@ -49,12 +39,12 @@ EngineOptions bf16() {
 }
 
 TEST(ShardedModel, SlicesOfAnyNumberOfRanksStartAsTheSameWeights) {
-  const auto whole = model_of(small(2, false));
+  const auto whole = model_of(lively_options(2));
   materialize(*whole, 9, at::kFloat, at::kCPU);
   for (const int ranks : {1, 2, 3, 7}) {
     for (int rank = 0; rank < ranks; ++rank) {
       AloneOf comm(rank, ranks);
-      const ShardedModel model(model_of(small(2, false)), comm, {}, 9, at::kCPU);
+      const ShardedModel model(model_of(lively_options(2)), comm, {}, 9, at::kCPU);
       for (std::size_t u = 0; u < model.units().size(); ++u) {
         const Unit& unit = *model.units()[u];
         std::int64_t filled = 0;
@@ -201,7 +191,7 @@ void expect_gradients(const ShardedModel& model, const std::map<std::string, at:
 }
 
 TEST_P(Configurations, GradientsAreThoseOfTheUnshardedModel) {
-  const ModelOptions options = small(3, GetParam().tied);
+  const ModelOptions options = lively_options(3, GetParam().tied);
   LocalCommunicator comm;
   ShardedModel model(model_of(options), comm, GetParam().engine, 9, at::kCPU);
   // Three sums, so that what the first left behind would show in the next: of one, two and again one
@@ -223,7 +213,7 @@ TEST_P(Configurations, GradientsAreThoseOfTheUnshardedModel) {
 }
 
 TEST_P(Configurations, PassesInFp8HaveTheBitsOfTheUnshardedModel) {
-  ModelOptions options = small(3, GetParam().tied);
+  ModelOptions options = lively_options(3, GetParam().tied);
   options.hidden_size = 32;
   options.intermediate_size = 48;
   EngineOptions engine = GetParam().engine;
@@ -258,7 +248,7 @@ TEST_P(Configurations, PassesInFp8HaveTheBitsOfTheUnshardedModel) {
 
 /// Two blocks whose matrices have sizes of fp8, in bf16.
 ShardedModel in_bf16(Matmul matmul, Communicator& comm, std::uint64_t seed = 9) {
-  ModelOptions options = small(2, false);
+  ModelOptions options = lively_options(2);
   options.hidden_size = 32;
   options.intermediate_size = 48;
   EngineOptions engine = bf16();
@@ -316,7 +306,7 @@ TEST(ShardedModel, PassesInFp8SeeNewWeights) {
 
 TEST_P(Configurations, MemoryStopsGrowingAfterTheFirstStep) {
   LocalCommunicator comm;
-  ShardedModel model(model_of(small(6, GetParam().tied)), comm, GetParam().engine, 9, at::kCPU);
+  ShardedModel model(model_of(lively_options(6, GetParam().tied)), comm, GetParam().engine, 9, at::kCPU);
   const auto step = [&] {
     (void)model.accumulate(language_batch(ids_of(1)), 1.0, {true, false});
     (void)model.accumulate(language_batch(ids_of(2)), 1.0, {false, true});
@@ -330,7 +320,7 @@ TEST_P(Configurations, MemoryStopsGrowingAfterTheFirstStep) {
 }
 
 TEST_P(Configurations, EvaluationLeavesGradientsAndWeightsAlone) {
-  const ModelOptions options = small(3, GetParam().tied);
+  const ModelOptions options = lively_options(3, GetParam().tied);
   LocalCommunicator comm;
   ShardedModel model(model_of(options), comm, GetParam().engine, 9, at::kCPU);
   (void)model.accumulate(language_batch(ids_of(1)), 1.0, {});
@@ -361,7 +351,7 @@ std::unique_ptr<Model> frozen(const ModelOptions& options, const std::vector<std
 }
 
 TEST_P(Configurations, WhatIsFrozenHasNoGradientAndTheRestItsOwn) {
-  const ModelOptions options = small(3, GetParam().tied);
+  const ModelOptions options = lively_options(3, GetParam().tied);
   for (const std::vector<std::string>& patterns : std::vector<std::vector<std::string>>{
            {"model.embed_tokens.*"},
            {"model.embed_tokens.*", "model.layers.[01].*"},
@@ -399,7 +389,7 @@ TEST_P(Configurations, WhatIsFrozenHasNoGradientAndTheRestItsOwn) {
 }
 
 TEST(ShardedModel, InTwoBytesTheTrainedGradientsAreThoseOfAnUnfrozenModel) {
-  const ModelOptions options = small(3, true);
+  const ModelOptions options = lively_options(3, true);
   for (const PrecisionPreset preset : {PrecisionPreset::kBf16Fp32Reduce, PrecisionPreset::kFp16}) {
     EngineOptions engine;
     engine.precision.preset = preset;
@@ -450,7 +440,7 @@ TEST(ShardedModel, WhatIsFrozenIsNeitherReducedNorGatheredInVain) {
     Counting comm;
     EngineOptions options;
     options.shard.strategy = strategy;
-    ShardedModel model(frozen(small(4, false), {"model.embed_tokens.*", "model.layers.[013].*"}), comm,
+    ShardedModel model(frozen(lively_options(4), {"model.embed_tokens.*", "model.layers.[013].*"}), comm,
                        options, 9, at::kCPU);
     for (int i = 0; i < 3; ++i) step(model);
     EXPECT_EQ(comm.reductions, (std::map<std::string, int>{{"model.layers.2", 3}, {"lm_head", 3}}));
@@ -520,7 +510,7 @@ TEST(ShardedModel, ResultsRepeatBitForBit) {
   std::vector<at::Tensor> gradients[2];
   for (auto& mine : gradients) {
     LocalCommunicator comm;
-    ShardedModel model(model_of(small(2, false)), comm, bf16(), 9, at::kCPU);
+    ShardedModel model(model_of(lively_options(2)), comm, bf16(), 9, at::kCPU);
     (void)model.accumulate(language_batch(ids_of(1)), 1.0, {});
     model.finish_gradients();
     for (const auto& unit : model.units()) mine.push_back(unit->gradient().clone());
@@ -554,7 +544,7 @@ class Slow final : public test::SilentCommunicator {
 TEST(ShardedModel, MemoryStaysAsLongAsACollectiveUsesIt) {
   Slow comm;
   {
-    ShardedModel model(model_of(small(1, false)), comm, bf16(), 9, at::kCPU);
+    ShardedModel model(model_of(lively_options(1)), comm, bf16(), 9, at::kCPU);
     (void)model.accumulate(language_batch(ids_of(1)), 1.0, {});
     EXPECT_FALSE(comm.last->done);
   }  // as when an error ends the step: sums are still under way
