@@ -150,6 +150,15 @@ inline KnownSteps all_in(const Path& checkpoints) {
   return known;
 }
 
+/// Sorted.
+inline std::vector<std::string> names_in(const Path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 inline void flip_bit(const Path& file, std::uint64_t byte, int bit = 0) {
   std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
   stream.seekg(static_cast<std::streamoff>(byte));

@@ -64,12 +64,4 @@ inline void expect_one_line(const Outcome& outcome, int code, const std::string&
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
 }
 
-inline std::vector<std::string> names_in(const Path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 }  // namespace echelon::checkpoint::test
