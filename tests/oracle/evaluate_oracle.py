@@ -4,7 +4,6 @@ one process, and on the run folder over 2 and 3 ranks. And recipes/tasks/convert
 usage: evaluate_oracle.py --echelon PROGRAM --ckpt PROGRAM ... | evaluate_oracle.py --recipes"""
 import json
 import math
-import subprocess
 import sys
 import time
 
@@ -14,6 +13,7 @@ import dump
 import evaluate_items
 import harness
 import task_recipes
+from trained import command
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
@@ -30,12 +30,6 @@ LIMIT = 301  # ranks have items of unlike numbers
 PREFIX = "import math\n\n\ndef größe(x):\n    y = 2\n    return x\n\n"
 UNTIL = ("\n ", "or", "ch")  # one token holds the last two
 AFTER = "="
-
-
-def run(*command):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
-    return done.stdout
 
 
 def byte_level(path, documents, begins):
@@ -62,16 +56,16 @@ def train(args, folder, begins):
     byte_level(folder / "tokenizer.json", documents, begins)
     with open(folder / "documents.jsonl", "w") as file:
         file.writelines(json.dumps({"text": text}) + "\n" for text in documents)
-    report = json.loads(run(args.echelon, "prepare", folder / "documents.jsonl", "-o", folder / "data", "--json",
-                            "--tokenizer", folder / "tokenizer.json", "--validation-fraction", 0))
-    run(args.echelon, "train", dump.RECIPE, "--ranks", 2, f"run.dir={folder / 'run'}",
-        f"data.path={folder / 'data' / 'train.tok'}", f"model.vocab_size={report['vocab_size']}", *TRAINED)
-    run(args.ckpt, "export", folder / "run", "--output", folder / "exported")
+    report = json.loads(command(args.echelon, "prepare", folder / "documents.jsonl", "-o", folder / "data", "--json",
+                                "--tokenizer", folder / "tokenizer.json", "--validation-fraction", 0))
+    command(args.echelon, "train", dump.RECIPE, "--ranks", 2, f"run.dir={folder / 'run'}",
+            f"data.path={folder / 'data' / 'train.tok'}", f"model.vocab_size={report['vocab_size']}", *TRAINED)
+    command(args.ckpt, "export", folder / "run", "--output", folder / "exported")
 
 
 def evaluate(args, checkpoint, tasks, *options):
     words = [word for path in tasks for word in ("--task", path)]
-    return json.loads(run(args.echelon, "evaluate", checkpoint, *words, "--device", "cpu", "--json", *options))["tasks"]
+    return json.loads(command(args.echelon, "evaluate", checkpoint, *words, "--device", "cpu", "--json", *options))["tasks"]
 
 
 def standard_error(share, count):

@@ -10,6 +10,7 @@ import sys
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 import dump
+from trained import command
 
 WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa größe naïve 日本 tau 12 345 if:\n\treturn".split(" ")
 PROMPTS = ["alpha beta", " two  spaces ", "größe\n\ttau 日本", "if:", "x"]
@@ -26,12 +27,6 @@ CASES = {  # tokenizer, recipe
     "t5-trained": ("trained-pairs", [*TINY, *T5]),
     "t5-unigram": ("unigram-pairs", [*TINY, *T5]),
 }
-
-
-def run(*command):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
-    return done.stdout
 
 
 def lines(count):
@@ -89,7 +84,7 @@ def prepare(args, folder):
     byte_level(folder / "prefix.json", prefix=True)
     unigram(folder / "spiece.model")
     chat_model(folder / "hf")
-    run(args.ckpt, "import", folder / "hf", "--output", folder / "imported")
+    command(args.ckpt, "import", folder / "hf", "--output", folder / "imported")
     made = {}
     pairs = ["--format", "jsonl", "--input", "source", "--target", "target"]
     for name, source, options in (("trained", "texts", ["--train-tokenizer", 400]),
@@ -98,7 +93,7 @@ def prepare(args, folder):
                                   ("prefix-space", "texts", ["--tokenizer", folder / "prefix.json"]),
                                   ("trained-pairs", "pairs.jsonl", [*pairs, "--train-tokenizer", 400]),
                                   ("unigram-pairs", "pairs.jsonl", [*pairs, "--tokenizer", folder / "spiece.model"])):
-        report = json.loads(run(args.echelon, "prepare", folder / source, "-o", folder / name, "--json", *options))
+        report = json.loads(command(args.echelon, "prepare", folder / source, "-o", folder / name, "--json", *options))
         made[name] = [f"data.path={folder / name / 'train.tok'}", f"model.vocab_size={report['vocab_size']}"]
     made["chat"].append(f"checkpoint.init_from={folder / 'imported'}")
     return made
@@ -109,9 +104,9 @@ def make(args, folder):
     prepared = prepare(args, folder)
     for name, (tokenizer, overrides) in CASES.items():
         checkpoint = folder / f"run-{name}"
-        run(args.echelon, "train", dump.RECIPE, f"run.dir={checkpoint}", *prepared[tokenizer], *overrides)
-        run(args.ckpt, "export", checkpoint, "--output", folder / name)
-        said = [run(args.echelon, "sample", checkpoint, "--tokens", TOKENS, "--prompt", prompt)[:-1] for prompt in PROMPTS]
+        command(args.echelon, "train", dump.RECIPE, f"run.dir={checkpoint}", *prepared[tokenizer], *overrides)
+        command(args.ckpt, "export", checkpoint, "--output", folder / name)
+        said = [command(args.echelon, "sample", checkpoint, "--tokens", TOKENS, "--prompt", prompt)[:-1] for prompt in PROMPTS]
         (folder / f"{name}.json").write_text(json.dumps(said))
 
 

@@ -5,11 +5,16 @@ import subprocess
 import dump
 
 
+def command(*words):
+    """Runs a program; returns what it prints."""
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, f"{words} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
 def train(args, run, overrides, ranks):
     """Trains to the end; returns the lines of metrics.jsonl, one for each step."""
-    command = [args.echelon, "train", str(dump.RECIPE), "--ranks", str(ranks), f"run.dir={run}", *overrides]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240)
-    assert done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}"
+    command(args.echelon, "train", dump.RECIPE, "--ranks", ranks, f"run.dir={run}", *overrides)
     metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in metrics] == list(range(1, len(metrics) + 1)), metrics
     return metrics
@@ -21,6 +26,5 @@ def step_folder(run, step):
 
 
 def consolidate(args, checkpoint, kind, output, *options):
-    subprocess.run([args.ckpt, "consolidate", str(checkpoint), "--to", kind, "--output", str(output), *options],
-                   check=True, stdout=subprocess.DEVNULL, timeout=120)
+    command(args.ckpt, "consolidate", checkpoint, "--to", kind, "--output", output, *options)
     return output
