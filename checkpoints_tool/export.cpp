@@ -85,22 +85,34 @@ void check_has_averages(const Reader& reader) {
   refuse(reader, "it has no averaged weights; remove --ema");
 }
 
+/// A checkpoint that leaves its base out holds what was trained, all of which belongs to the adapter.
+void check_all_wanted(const Reader& reader, const std::vector<TensorInfo>& wanted) {
+  std::set<std::string> names;
+  for (const TensorInfo& tensor : wanted) names.insert(str(kModelPrefix, tensor.name));
+  for (const TensorInfo& tensor : reader.tensors()) {
+    if (tensor.name.starts_with(kModelPrefix) && !names.contains(tensor.name))
+      refuse(reader,
+             str("tensor '", tensor.name, "' is no adapter, and no module that modules_to_save in its ",
+                 kAdapterConfig, " names; export the whole model with --merge"));
+  }
+}
+
 /// The tensors that peft saves: every A and B, and the modules that were trained whole.
 std::vector<OutputTensor> adapter_tensors(const TensorSource& source, const families::ModelDescription& model,
                                           const Adapters& adapters, std::string_view prefix,
                                           families::OutputType dtype) {
   const Reader& reader = source.reader();
-  const std::vector<std::string>& whole = adapters.modules_to_save();
   const auto has = [&](const std::string& name) { return source.find(str(kModelPrefix, name)) != nullptr; };
   std::vector<TensorInfo> wanted = adapters.tensors();
   for (const TensorInfo& tensor : model.tensors) {
-    if (std::ranges::find(whole, module_of(tensor.name)) == whole.end()) continue;
+    if (!is_trained(adapters.lora(), tensor.name)) continue;
     if (model.is_shared(tensor.name, has))
       refuse(reader, str("'", tensor.name,
                          "' was trained whole and is also the head, of which peft would load "
                          "a copy; use --merge"));
     wanted.push_back(tensor);
   }
+  if (source.has_base()) check_all_wanted(reader, wanted);
   std::vector<OutputTensor> tensors;
   for (const TensorInfo& one : wanted) {
     const TensorInfo* stored = stored_as(source, one.name, prefix);

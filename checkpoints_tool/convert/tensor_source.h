@@ -31,6 +31,8 @@ class TensorSource {
   void open_base(const std::string& folder);
 
   [[nodiscard]] const checkpoint::Reader& reader() const { return *reader_; }
+  /// Returns whether the checkpoint leaves tensors out.
+  [[nodiscard]] bool has_base() const { return note_.has_value(); }
   /// A tensor of the checkpoint, or one that it leaves out; null: there is none of this name.
   [[nodiscard]] const checkpoint::TensorInfo* find(const std::string& name) const;
   /// Like Reader::read() and Reader::checksum(). Tensors that the checkpoint leaves out need open_base().

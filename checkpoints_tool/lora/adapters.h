@@ -20,8 +20,8 @@ class Adapters {
   [[nodiscard]] bool any() const { return !tensors_.empty(); }
   /// Every A and B, by the name without the prefix "model/".
   [[nodiscard]] const std::vector<checkpoint::TensorInfo>& tensors() const { return tensors_; }
-  /// Modules that were trained whole.
-  [[nodiscard]] const std::vector<std::string>& modules_to_save() const { return lora_.also_train; }
+  /// The adapters as a recipe describes them; `also_train`: the modules that were trained whole.
+  [[nodiscard]] const LoraOptions& lora() const { return lora_; }
   /// Returns the update that the adapter of `weight` [outputs, inputs] adds, or nothing if the weight has no
   /// adapter. The adapter's tensors lie under `prefix`, or frozen ones under `model/`. Throws
   /// Error(kCheckpoint) for shapes that do not fit.

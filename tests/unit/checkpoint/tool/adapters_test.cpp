@@ -55,8 +55,8 @@ TEST(MergedRead, AddsTheProductWhereverARangeBeginsAndEnds) {
 }
 
 /// A Llama of one layer with an adapter of q_proj.
-Example adapted() {
-  Example example = llama(true);
+Example adapted(bool tied = true) {
+  Example example = llama(tied);
   example.attachments["adapter_config.json"] = R"({"peft_type": "LORA", "r": 3, "lora_alpha": 6})";
   const std::string matrix = "model/model.layers.0.self_attn.q_proj.";
   example.tensors.push_back({matrix + "lora_A.weight", DType::kF32, {3, 8}});
@@ -198,6 +198,36 @@ TEST(ImportOfAdapters, RefusesByNameWhatPeftWouldComputeOtherwise) {
   expect_one_line(outcome("modules_to_save", {"embed_tokens"}), 5,
                   "modules_to_save names 'model.embed_tokens', whose weight is also the head");
   expect_one_line(outcome("modules_to_save", 3), 5, "modules_to_save that is no list of names");
+}
+
+TEST(ImportOfAdapters, ComeBackWithTheModulesThatWereTrainedWhole) {
+  const TempDir dir;
+  save(dir.path() / "base", llama(false));
+  Json config = kPeftConfig;
+  const auto export_from = [&](const Path& checkpoint, const std::string& output) {
+    return tool({"export", checkpoint, "--output", dir.path() / output});
+  };
+  Example example = adapted(false);
+  config["modules_to_save"] = {"model.embed_tokens", "lm_head"};
+  example.attachments["adapter_config.json"] = config.dump();
+  save(dir.path() / "a", example);
+  ASSERT_EQ(export_from(dir.path() / "a", "peft").code, 0);
+  const std::string weights = slurp(dir.path() / "peft" / "adapter_model.safetensors");
+  EXPECT_MENTIONS(weights, "base_model.model.model.embed_tokens.weight", "base_model.model.lm_head.weight");
+  config["modules_to_save"] = {"embed_tokens", "lm_head"};  // as users of peft name them
+  spill(dir.path() / "peft" / "adapter_config.json", config.dump());
+  ASSERT_EQ(imported(dir, dir.path() / "peft").code, 0);
+  EXPECT_EQ(export_from(dir.path() / "o", "again").code, 0);
+  EXPECT_EQ(slurp(dir.path() / "again" / "adapter_model.safetensors"), weights);
+
+  example = Example{.tensors = {}};
+  const Reader whole(dir.path() / "o");
+  example.tensors = whole.tensors();
+  for (const std::string& name : whole.attachments()) example.attachments[name] = whole.attachment(name);
+  example.attachments["adapter_config.json"] = kPeftConfig.dump();
+  save(dir.path() / "unnamed", example);
+  expect_one_line(export_from(dir.path() / "unnamed", "none"), 5,
+                  "tensor 'model/lm_head.weight' is no adapter, and no module that modules_to_save");
 }
 
 /// llama() with feed-forward matrices of 2^20 rows or columns, in bf16: 48 MiB.
