@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/checksum/crc64.h"
 #include "base/foreign_text.h"
 #include "base/str.h"
 #include "checkpoint/format/geometry.h"
@@ -53,8 +54,23 @@ class Side {
   [[nodiscard]] const Reader& reader() const { return reader_; }
   [[nodiscard]] const std::vector<const TensorInfo*>& tensors() const { return tensors_; }
   [[nodiscard]] bool holds(const std::string& name) const { return reader_.find(name) != nullptr; }
-  [[nodiscard]] std::optional<std::uint64_t> fingerprint(const std::string& name) const {
-    return holds(name) ? reader_.fingerprint(name) : note_->find(name)->fingerprint;
+  /// Reads the tensor where a checkpoint of format 1.0 holds it.
+  [[nodiscard]] std::uint64_t fingerprint(const std::string& name) const {
+    if (!holds(name)) return note_->find(name)->fingerprint;
+    if (const auto known = reader_.fingerprint(name)) return *known;
+    const TensorInfo& tensor = *reader_.find(name);
+    const std::uint64_t count = checkpoint::element_count(tensor);
+    Progress progress("reading");
+    std::vector<std::byte> bytes;
+    std::uint64_t sum = 0;
+    for (std::uint64_t at = 0; at < count; at += kStepBytes / size_of(tensor.dtype)) {
+      const std::uint64_t stop = std::min(count, at + kStepBytes / size_of(tensor.dtype));
+      bytes.resize((stop - at) * size_of(tensor.dtype));
+      reader_.read(name, at, stop, bytes);
+      sum = crc64(bytes, sum);
+      progress.show(stop, count);
+    }
+    return sum;
   }
 
  private:
@@ -63,12 +79,13 @@ class Side {
   std::vector<const TensorInfo*> tensors_;
 };
 
-/// For equal type and shape: is the content the same according to the manifests?
+/// For equal type and shape: is the content the same according to the manifests? A tensor in a base has the
+/// fingerprint alone.
 bool same_content(const Side& a, const Side& b, const std::string& name) {
-  if (a.holds(name) && b.holds(name) && a.reader().checksum(name) != b.reader().checksum(name)) return false;
-  const auto of_a = a.fingerprint(name);
-  const auto of_b = b.fingerprint(name);
-  return !of_a || !of_b || *of_a == *of_b;
+  if (!a.holds(name) || !b.holds(name)) return a.fingerprint(name) == b.fingerprint(name);
+  const auto of_a = a.reader().fingerprint(name);
+  const auto of_b = b.reader().fingerprint(name);
+  return a.reader().checksum(name) == b.reader().checksum(name) && (!of_a || !of_b || *of_a == *of_b);
 }
 
 std::vector<TensorDifference> differences(const Side& a, const Side& b) {
@@ -137,7 +154,7 @@ Json tensor_json(const Side& a, const Side& b, const TensorDifference& tensor) {
     if (of.holds(tensor.name))
       json[key]["crc32c"] = checkpoint::checksum_text(of.reader().checksum(tensor.name));
     else
-      json[key]["crc64nvme"] = checkpoint::fingerprint_text(*of.fingerprint(tensor.name));
+      json[key]["crc64nvme"] = checkpoint::fingerprint_text(of.fingerprint(tensor.name));
   };
   side("a", a, tensor.a);
   side("b", b, tensor.b);

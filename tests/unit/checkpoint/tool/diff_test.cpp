@@ -5,7 +5,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/checksum/crc64.h"
+#include "checkpoint/read/base_note.h"
 #include "checkpoints_tool/element_difference.h"
+#include "support/places.h"
 #include "unit/checkpoint/example.h"
 #include "unit/checkpoint/tool/run_tool.h"
 
@@ -95,6 +98,24 @@ TEST(Diff, ReadsNoTensorUnlessAsked) {
   EXPECT_EQ(tool({"diff", a, b}).code, 1);
   expect_one_line(tool({"diff", "--data", a, b}), 5, "is damaged");
   EXPECT_EQ(tool({"diff", a, dir.path() / "absent"}).code, 5);
+}
+
+TEST(Diff, ReadsATensorOfFormat10WhoseCounterpartLiesInABase) {
+  const TempDir dir;
+  const Path old = Path(echelon::test::source_dir()) / "tests/golden/checkpoint_1.0";
+  const Reader reader(old);
+  const TensorInfo weight = *reader.find("model/w");
+  Example example{.ranks = 1, .tensors = {{"optim/w/exp_avg", DType::kF32, {1}}}};
+  const auto lines_about_w = [&](const std::string& name, std::uint64_t fingerprint) {
+    example.attachments[std::string(kBaseFile)] =
+        BaseNote{.folder = "/gone", .tensors = {{weight, fingerprint}}}.text();
+    const Outcome outcome = tool({"diff", old, save(dir.path() / name, example)});
+    EXPECT_EQ(outcome.code, 1) << outcome.err;
+    return test::mentions(outcome.out, "model/w: content differs");
+  };
+  const std::uint64_t same = crc64(read_all(reader, weight));
+  EXPECT_FALSE(lines_about_w("same", same));
+  EXPECT_TRUE(lines_about_w("other", same + 1));
 }
 
 template <class T>
