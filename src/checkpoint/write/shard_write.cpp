@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <exception>
 #include <limits>
 #include <thread>
 
@@ -188,17 +189,19 @@ void write_shard(const std::filesystem::path& folder, int rank, int ranks, const
     Staging pipe(Staging::kPipeWindows * Staging::kWindowBytes);
     ShardPlan plan = plan_shard(rank, ranks, save_id, slices);
     ShardWrite shard(folder, std::move(plan), std::move(slices), pipe, {});
+    std::exception_ptr failure;
     std::thread stager([&] {
       try {
         shard.stage();
       } catch (...) {
-        // write() throws the same
+        failure = std::current_exception();
       }
     });
     try {
       shard.write();
     } catch (...) {
       stager.join();
+      if (failure) std::rethrow_exception(failure);  // write() knows its text only
       throw;
     }
     stager.join();

@@ -34,7 +34,7 @@ class ShardWrite {
 
   /// Copies everything; afterwards the slices' bytes may change. Returns as well when write() has failed, or
   /// hangs until limits.timeout_s has passed: it fails then as soon as it goes on.
-  /// Throws what a Slice::read throws, after which write() throws the same.
+  /// Throws what a Slice::read throws, after which write() throws an Error of the same text.
   void stage();
 
   /// Writes what stage() copies, makes it durable and gives the file its name. Throws Error(kCheckpoint); the
@@ -64,8 +64,9 @@ class ShardWrite {
   PieceSums sums_;  ///< of what was written
 };
 
-/// Writes shard-RRRRR-of-NNNNN.h5 into `folder` (which exists) and makes it durable. All or an
-/// Error(kCheckpoint). Needs 32 MiB of memory beside the slices. One call per rank and save.
+/// Writes shard-RRRRR-of-NNNNN.h5 into `folder` (which exists) and makes it durable. All, or an
+/// Error(kCheckpoint) or what a Slice::read throws. Needs 32 MiB of memory beside the slices. One call per
+/// rank and save.
 void write_shard(const std::filesystem::path& folder, int rank, int ranks, const std::string& save_id,
                  std::vector<Slice> slices);
 

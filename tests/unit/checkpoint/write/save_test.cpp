@@ -118,6 +118,19 @@ TEST(Shard, RefusesSlicesThatAreNotWhatTheySay) {
   EXPECT_NE(error_of([&] { write_shard(dir.path(), 0, 1, "nonsense", {}); }), "");
 }
 
+TEST(Shard, ThrowsWhatASliceThrows) {
+  struct Interruption {};
+  const TempDir dir;
+  const TensorInfo tensor{"w", DType::kF32, {3'000'000}};
+  const auto interrupt = [](std::uint64_t at, std::span<std::byte>) {
+    if (at > 0) throw Interruption();
+  };
+  EXPECT_THROW(
+      write_shard(dir.path(), 0, 1, "a1b2c3d4", {{.tensor = tensor, .end = 3'000'000, .read = interrupt}}),
+      Interruption);
+  EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
+}
+
 TEST(Shard, NeverOverwritesAFile) {
   const TempDir dir;
   spill(dir.path() / "shard-00000-of-00001.h5", "precious");
