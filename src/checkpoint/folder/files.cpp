@@ -64,6 +64,12 @@ bool is_real_folder(const fs::Path& path) {
   return look(path, info) && S_ISDIR(info.st_mode);
 }
 
+fs::Path real_path(const fs::Path& folder) {
+  std::error_code absent;
+  fs::Path real = std::filesystem::canonical(folder, absent);
+  return absent ? std::filesystem::absolute(folder / "").lexically_normal().parent_path() : real;
+}
+
 std::vector<fs::Path> entries_of(const fs::Path& folder) {
   return entry_exists(folder) ? fs::list_folder(folder, Code::kCheckpoint) : std::vector<fs::Path>{};
 }

@@ -27,6 +27,8 @@ struct InputFile {
 [[nodiscard]] bool is_folder(const fs::Path& path);
 /// A folder itself, not a link to one.
 [[nodiscard]] bool is_real_folder(const fs::Path& path);
+/// The absolute path of the folder itself: of the one that a link leads to, unless it does not exist.
+[[nodiscard]] fs::Path real_path(const fs::Path& folder);
 /// What is in the folder; nothing if it does not exist yet.
 [[nodiscard]] std::vector<fs::Path> entries_of(const fs::Path& folder);
 

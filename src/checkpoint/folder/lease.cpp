@@ -114,7 +114,7 @@ bool is_stale(const Path& file, const LeaseName& name) {
 }  // namespace
 
 FolderLease::FolderLease(const Path& step_folder, LeaseKind kind) {
-  const Path folder = std::filesystem::absolute(step_folder / "").lexically_normal().parent_path();
+  const Path folder = real_path(step_folder);  // a prune looks there
   const std::string name = folder.filename().string();
   if (!parse_step_folder(name)) {
     note_ = str("'", folder.string(), "' is not named like a step folder, so it is read without a lease");

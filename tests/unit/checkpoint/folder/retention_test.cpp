@@ -246,6 +246,19 @@ TEST(Prune, LeavesWhatALeaseHolds) {
   EXPECT_EQ(whole_steps(dir.path()), (Steps{3, 4}));
 }
 
+TEST(Prune, LeavesWhatIsReadThroughALink) {
+  const TempDir dir;
+  const TempDir elsewhere;
+  const auto folders = save_steps(dir.path(), 3);
+  std::filesystem::create_directory_symlink(folders[0], elsewhere.path() / "chosen");
+  for (const Path& link : {elsewhere.path() / "chosen", elsewhere.path() / "chosen" / ""}) {
+    const LeasedReader reader(link);
+    EXPECT_EQ(reader.lease.note(), "");
+    prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
+    EXPECT_EQ(whole_steps(dir.path()), (Steps{1, 2, 3}));
+  }
+}
+
 TEST(Prune, CountsOnlyWhatWasWrittenHereOrRead) {
   const TempDir dir;
   const auto folders = save_steps(dir.path(), 5);
