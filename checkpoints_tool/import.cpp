@@ -39,6 +39,7 @@ void import_weights(const ImportOptions& options) {
     info.tensors.push_back({"model/" + weight.info.name,
                             families::converted(weight.info.dtype, options.dtype), weight.info.shape});
   }
+  weights.model().tell_of_training();
   const std::vector<checkpoint::TensorInfo> targets = info.tensors;
   families::WeightReader read(weights);
   const auto fill = [&](std::size_t tensor, std::uint64_t begin, std::uint64_t at, std::span<std::byte> to) {

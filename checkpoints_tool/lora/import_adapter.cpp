@@ -251,6 +251,7 @@ void import_adapter(const ImportOptions& options) {
   info.attachments[std::string(kAdapterConfig)] = adapter.config_text();
   info.attachments[std::string(checkpoint::kBaseFile)] =
       note_of(base, adapter, model.description.tensors, options.dtype).text();
+  model.description.tell_of_training();
   const std::vector<TensorInfo> targets = info.tensors;
   const auto fill = [&](std::size_t tensor, std::uint64_t begin, std::uint64_t at, std::span<std::byte> to) {
     const DType stored = sources[tensor]->info.dtype;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/foreign_json.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "shapes/llama_family.h"
 #include "shapes/shapes.h"
@@ -71,6 +72,12 @@ void ModelDescription::list_tensors(const ModelOptions& model) {
 bool ModelDescription::is_shared(const std::string& name, const HasTensor& has_tensor) const {
   return std::ranges::any_of(tied,
                              [&](const Tied& one) { return one.same_as == name && !has_tensor(one.name); });
+}
+
+void ModelDescription::tell_of_training() const {
+  if (attention_dropout > 0)
+    log::warn(str("config.json states a dropout of ", attention_dropout,
+                  " for attention probabilities; training goes without it"));
 }
 
 std::string ModelDescription::whole_recipe() const {

@@ -40,6 +40,7 @@ struct ModelDescription {
   std::string recipe;              ///< the section `model` of a recipe for it
   std::string data_kind;           ///< data that it can be trained on without a file
   std::int64_t max_positions = 0;  ///< longest sequence; 0: no limit
+  double attention_dropout = 0;    ///< of attention probabilities, by config.json; the trainer has none
   /// Members to set in config.json, because versions of transformers read what is there differently.
   std::map<std::string, checkpoint::Json> config_members;
 
@@ -49,6 +50,8 @@ struct ModelDescription {
   /// Returns whether a second layer, the head, uses the parameter: it is tied, and no tensor of its own is
   /// among the weights.
   [[nodiscard]] bool is_shared(const std::string& name, const HasTensor& has_tensor) const;
+  /// Warns where training does not do what config.json says.
+  void tell_of_training() const;
   /// A recipe to sample with, or to start from.
   [[nodiscard]] std::string whole_recipe() const;
 };

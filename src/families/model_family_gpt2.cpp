@@ -14,20 +14,20 @@ void check_computed(const ModelConfig& config) {
   config.require_flag("is_encoder_decoder", false);
 }
 
-/// One rate after the embeddings and in the blocks. The trainer has no dropout of attention probabilities
-/// (attn_pdrop).
+constexpr double kDefaultDropout = 0.1;
+
+/// One rate after the embeddings and in the blocks.
 double dropout_of(const ModelConfig& config) {
-  constexpr double kDefault = 0.1;
-  const double dropout = config.real_or("resid_pdrop", kDefault, model_ranges::kDropout);
-  const double embedding = config.real_or("embd_pdrop", kDefault, model_ranges::kDropout);
+  const double dropout = config.real_or("resid_pdrop", kDefaultDropout, model_ranges::kDropout);
+  const double embedding = config.real_or("embd_pdrop", kDefaultDropout, model_ranges::kDropout);
   if (config.is_import() && embedding != dropout)
     config.differs(str("'embd_pdrop' is ", embedding, " and 'resid_pdrop' ", dropout));
   return dropout;
 }
 
-/// Members about the usual head, heads for other tasks, and attention's dropout and order of operations.
+/// Members about the usual head, heads for other tasks, and attention's order of operations.
 constexpr std::string_view kNeutral =
-    "attn_pdrop n_ctx reorder_and_upcast_attn summary_activation summary_first_dropout "
+    "n_ctx reorder_and_upcast_attn summary_activation summary_first_dropout "
     "summary_proj_to_labels summary_type summary_use_proj";
 
 }  // namespace
@@ -49,6 +49,7 @@ void describe_gpt2(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelDe
 
   model.data_kind = "synthetic_tokens";
   model.max_positions = positions;
+  model.attention_dropout = config.real_or("attn_pdrop", kDefaultDropout, model_ranges::kDropout);
   model.optional_prefix = "transformer.";
   model.list_tensors({.kind = ModelKind::kGpt2,
                       .vocab_size = vocab,

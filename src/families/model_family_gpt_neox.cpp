@@ -32,7 +32,7 @@ ModelOptions read_options(const ModelConfig& config) {
 
 void describe_gpt_neox(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelDescription& description) {
   config.require_flag("attention_bias", true);
-  config.require_number("attention_dropout", 0);
+  description.attention_dropout = config.real_or("attention_dropout", 0, model_ranges::kDropout);
   // transformers reads these names inside rope_parameters only.
   if (!config.has("rotary_pct")) config.require_number("partial_rotary_factor", 0.25);
   if (!config.has("rotary_emb_base")) config.require_number("rope_theta", 10000);

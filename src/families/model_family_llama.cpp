@@ -239,7 +239,7 @@ void describe_llama(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelD
   ModelOptions model = read_sizes(config, family);
   for (const char* flag : {"attention_bias", "mlp_bias", "add_cross_attention", "is_encoder_decoder"})
     config.require_flag(flag, false);
-  config.require_number("attention_dropout", 0);
+  description.attention_dropout = config.real_or("attention_dropout", 0, model_ranges::kDropout);
   model.norm_eps = config.real_or("rms_norm_eps", family.norm_eps, model_ranges::kNormEps);
   read_window(config, family, model);
   read_own(config, model);

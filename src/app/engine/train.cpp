@@ -136,7 +136,10 @@ Restored bring_in(const Recipe& recipe, std::uint64_t seed, const RunFolder& fol
   if (lead && recipe.lora.rank > 0 && base.empty())
     log::warn("neither model.from nor checkpoint.init_from is set: the adapters' base is random");
   if (!recipe.model.from.empty()) {
-    load_folder_weights(recipe.model.from, comm, state, [&](const auto& read) { review.inherit(read); });
+    load_folder_weights(recipe.model.from, comm, state, [&](const auto& read) {
+      review.inherit(read);
+      read.model().tell_of_training();
+    });
     if (lead) log::info(str("weights of '", base, "' (model.from)"));
   } else if (!base.empty()) {
     const WeightMatch match = load_initial_weights(recipe.checkpoint, comm, state, inspect);

@@ -62,6 +62,36 @@ TEST(ModelDescription, TakesWhatPublishedFilesStateBesideTheModel) {
       "'rope_interleaved' is true");
 }
 
+/// A Llama with these members besides.
+std::string small_llama(const std::string& more) {
+  return R"({"model_type": "llama", "hidden_size": 8, "intermediate_size": 12, "vocab_size": 10,
+             "num_hidden_layers": 1, "num_attention_heads": 2)" +
+         more + "}";
+}
+
+TEST(ModelDescription, WarnsOfDropoutThatTrainingLacks) {
+  const auto warning = [](const std::string& config) {
+    ::testing::internal::CaptureStderr();
+    describe_model(config, "config.json", Purpose::kImport, {}).tell_of_training();
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_MENTIONS(warning(small_llama(R"(, "attention_dropout": 0.25)")),
+                  "a dropout of 0.25 for attention probabilities; training goes without it");
+  EXPECT_EQ(warning(small_llama("")), "");
+  const std::string neox = R"({"model_type": "gpt_neox", "hidden_size": 64, "num_attention_heads": 4, )";
+  EXPECT_MENTIONS(warning(neox + R"("num_hidden_layers": 1, "attention_dropout": 0.5})"), "dropout of 0.5 ");
+  const std::string gpt2(kConfig);
+  EXPECT_MENTIONS(warning(gpt2), "dropout of 0.1 ") << "transformers' default";
+  EXPECT_EQ(warning(gpt2.substr(0, gpt2.size() - 1) + R"(, "attn_pdrop": 0})"), "");
+  EXPECT_MENTIONS(warning(R"({"model_type": "t5", "dropout_rate": 0.2})"), "dropout of 0.2 ");
+  EXPECT_MENTIONS(test::refusal(Code::kCheckpoint,
+                                [&] {
+                                  return describe_model(small_llama(R"(, "attention_dropout": 1)"),
+                                                        "config.json", Purpose::kImport, {});
+                                }),
+                  "'attention_dropout' is 1; expected a number from 0 to less than 1");
+}
+
 TEST(ModelWeights, AreReadInAnyStretchInTheTypeThatIsWanted) {
   const test::TempDir dir;
   write_folder(dir.path());

@@ -352,7 +352,7 @@ def check_refusals(made, root):
         "llama3": {"'partial_rotary_factor' is 0.5": dict(partial_rotary_factor=0.5)},
         "pythia": {"'hidden_act' is 'relu'": dict(hidden_act="relu"),
                    "'attention_bias' is false": dict(attention_bias=False),
-                   "'attention_dropout' is 0.1": dict(attention_dropout=0.1),
+                   "'attention_dropout' is 1; expected": dict(attention_dropout=1),
                    "the head size is 8, of which 1 are rotated": dict(rotary_pct=0.2, partial_rotary_factor=0.2, rope_parameters=None),
                    "'rope_theta' is 100, but by 'rotary_emb_base' 200": dict(rope_theta=100, rotary_emb_base=200, rope_parameters=None),
                    "stretched rotary positions of gpt_neox": dict(rope_scaling={"type": "linear", "factor": 2.0}, rope_parameters=None),

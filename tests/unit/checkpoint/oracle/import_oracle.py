@@ -254,7 +254,7 @@ def check_configs(cases):
         cases.case(f"{name}': it begins with a byte order mark", marked)
     cases.case("generation_config.json': not valid JSON", lambda folder: (folder / "generation_config.json").write_text("{"))
     cases.config("'rope_theta' is 0.5; expected a number from 1", rope_theta=0.5, rope_parameters=None)
-    cases.config("'attention_dropout' is 0.1", attention_dropout=0.1)
+    cases.config("'attention_dropout' is 1; expected a number from 0 to less than 1", attention_dropout=1)
     cases.config("'logit_scale' is 2.0. The importer does not know", logit_scale=2.0)
     cases.config("'vocab_size' is 1; expected an integer from 2", vocab_size=1)
     cases.config("'num_hidden_layers'", num_hidden_layers=10**9)
