@@ -25,9 +25,10 @@ double dropout_of(const ModelConfig& config) {
   return dropout;
 }
 
-/// Members about the usual head, heads for other tasks, and attention's order of operations.
+/// Members about the usual head, heads for other tasks, attention's order of operations, and those of GPT-2's
+/// first release, which transformers does not read.
 constexpr std::string_view kNeutral =
-    "n_ctx reorder_and_upcast_attn summary_activation summary_first_dropout "
+    "n_ctx n_special predict_special_tokens reorder_and_upcast_attn summary_activation summary_first_dropout "
     "summary_proj_to_labels summary_type summary_use_proj";
 
 }  // namespace

@@ -19,10 +19,13 @@ enum class Windows : std::uint8_t {
   kLayerTypes,  ///< sliding_window, layer_types
 };
 
+constexpr std::int64_t kLlamaPositions = 2048;
+constexpr const char* kOldLength = "max_sequence_length";
+
 /// Where a family's config differs from Llama's in transformers; numbers are its defaults.
 struct LlamaLike {
   ModelKind kind;
-  std::int64_t max_positions = 2048;
+  std::int64_t max_positions = kLlamaPositions;
   std::int64_t head_size = 0;    ///< 0: hidden_size / heads
   bool states_kv_heads = false;  ///< without num_key_value_heads there are not as many as heads
   Windows windows = Windows::kNone;
@@ -240,6 +243,9 @@ void describe_llama(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelD
   for (const char* flag : {"attention_bias", "mlp_bias", "add_cross_attention", "is_encoder_decoder"})
     config.require_flag(flag, false);
   description.attention_dropout = config.real_or("attention_dropout", 0, model_ranges::kDropout);
+  // Of Llama 1. Versions of it for longer texts leave it as it was, and transformers does not read it.
+  if (!config.has(kOldLength) || config[kOldLength] != kLlamaPositions)
+    config.require_number(kOldLength, static_cast<double>(model.max_positions));
   model.norm_eps = config.real_or("rms_norm_eps", family.norm_eps, model_ranges::kNormEps);
   read_window(config, family, model);
   read_own(config, model);

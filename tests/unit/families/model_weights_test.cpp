@@ -46,6 +46,13 @@ void write_folder(const std::filesystem::path& folder) {
   std::ofstream(folder / "model.safetensors", std::ios::binary) << file;
 }
 
+/// A Llama with these members besides.
+std::string small_llama(const std::string& more) {
+  return R"({"model_type": "llama", "hidden_size": 8, "intermediate_size": 12, "vocab_size": 10,
+             "num_hidden_layers": 1, "num_attention_heads": 2)" +
+         more + "}";
+}
+
 TEST(ModelDescription, TakesWhatPublishedFilesStateBesideTheModel) {
   // As SmolLM2 of 135 M parameters has it.
   const std::string model =
@@ -60,13 +67,20 @@ TEST(ModelDescription, TakesWhatPublishedFilesStateBesideTheModel) {
       test::refusal(Code::kCheckpoint,
                     [&] { return describe_model(model + "true}", "config.json", Purpose::kImport, {}); }),
       "'rope_interleaved' is true");
-}
-
-/// A Llama with these members besides.
-std::string small_llama(const std::string& more) {
-  return R"({"model_type": "llama", "hidden_size": 8, "intermediate_size": 12, "vocab_size": 10,
-             "num_hidden_layers": 1, "num_attention_heads": 2)" +
-         more + "}";
+  const auto accepts = [](const std::string& config) {
+    return test::refusal(Code::kCheckpoint,
+                         [&] { return describe_model(config, "config.json", Purpose::kImport, {}); });
+  };
+  // As GPT-2 medium and Llama 1 have them.
+  const std::string gpt2(kConfig);
+  EXPECT_EQ(accepts(gpt2.substr(0, gpt2.size() - 1) +
+                    R"(, "n_ctx": 1024, "n_special": 0, "predict_special_tokens": true})"),
+            "accepted");
+  EXPECT_EQ(accepts(small_llama(R"(, "max_sequence_length": 2048)")), "accepted");
+  const std::string longer = R"(, "max_position_embeddings": 4096, "max_sequence_length": )";
+  for (const char* length : {"4096", "2048"})
+    EXPECT_EQ(accepts(small_llama(longer + length)), "accepted") << length;
+  EXPECT_MENTIONS(accepts(small_llama(longer + "1024")), "'max_sequence_length' is 1024");
 }
 
 TEST(ModelDescription, WarnsOfDropoutThatTrainingLacks) {
