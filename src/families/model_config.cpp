@@ -9,8 +9,6 @@
 namespace echelon::families {
 namespace {
 
-constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;  // products of two fit 64 bits
-
 /// Members of any model's config.json that do not affect the computation: origin, generation settings,
 /// special ids, settings of heads other than the language model's.
 constexpr std::string_view kNeutral =
@@ -37,8 +35,8 @@ bool is_nothing(const checkpoint::Json& value) {
 
 std::int64_t ModelConfig::size(const char* key, const IntegerRange& range) const {
   known_.insert(key);
-  const std::int64_t high = is_import() ? range.high : kMaxSize;
-  const std::uint64_t value = checkpoint::number(json_, key, static_cast<std::uint64_t>(high), what_);
+  // On export too: tensors are listed for as many layers as a foreign checkpoint states.
+  const std::uint64_t value = checkpoint::number(json_, key, static_cast<std::uint64_t>(range.high), what_);
   if (value == 0) fail(str("'", key, "' is 0"));
   const auto size = static_cast<std::int64_t>(value);
   if (is_import() && !range.holds(size)) fail(str("'", key, "' is ", size, "; expected ", words(range)));

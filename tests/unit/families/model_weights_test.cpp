@@ -83,6 +83,17 @@ TEST(ModelDescription, TakesWhatPublishedFilesStateBesideTheModel) {
   EXPECT_MENTIONS(accepts(small_llama(longer + "1024")), "'max_sequence_length' is 1024");
 }
 
+TEST(ModelDescription, ListsNoMoreLayersThanARecipeMayHave) {
+  const std::string deep =
+      R"({"model_type": "gpt2", "n_embd": 8, "n_head": 2, "n_positions": 6, "vocab_size": 11, "n_layer": )";
+  for (const Purpose purpose : {Purpose::kImport, Purpose::kExport}) {
+    EXPECT_MENTIONS(
+        test::refusal(Code::kCheckpoint,
+                      [&] { return describe_model(deep + "10001}", "config.json", purpose, {}); }),
+        "'n_layer' must be a whole number from 0 to 10000");
+  }
+}
+
 TEST(ModelDescription, WarnsOfDropoutThatTrainingLacks) {
   const auto warning = [](const std::string& config) {
     ::testing::internal::CaptureStderr();
