@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,7 @@ struct ConsolidateOptions {
   Path output;  ///< file for hdf5, folder for safetensors; must not exist
   families::OutputType dtype = families::OutputType::kSame;  ///< of the model's floating-point tensors
   bool optimizer = false;                                    ///< also everything outside model/
-  std::string max_shard_size = "5GB";                        ///< of each safetensors file
+  std::optional<std::string> max_shard_size;                 ///< of each safetensors file; none: 5GB
   ConversionLimits limits;
 };
 void consolidate(const ConsolidateOptions& options);
@@ -54,7 +55,7 @@ struct ExportOptions {
   /// The base's name in an adapter's folder (empty: not stated); with `merge` the folder where it lies
   /// (empty: where the checkpoint says).
   std::string base;
-  std::string max_shard_size = "5GB";  ///< of each safetensors file
+  std::optional<std::string> max_shard_size;  ///< of each safetensors file; none: 5GB
   ConversionLimits limits;
 };
 void export_weights(const ExportOptions& options);

@@ -72,6 +72,9 @@ void plan_safetensors_output(const Reader& reader, const ConsolidateOptions& opt
 }  // namespace
 
 void consolidate(const ConsolidateOptions& options) {
+  const bool hdf5 = options.to == families::OutputFormat::kHdf5;
+  if (hdf5 && options.max_shard_size)
+    throw Error(Code::kUsage, "--to hdf5 makes one file; remove --max-shard-size, or use --to safetensors");
   const checkpoint::LeasedReader leased(options.checkpoint);
   const Reader& reader = leased.reader;
   if (tensors_for(reader, options.dtype, true).empty())
@@ -80,7 +83,6 @@ void consolidate(const ConsolidateOptions& options) {
                         .options = str("consolidate ", word_of(options.to), ' ', word_of(options.dtype),
                                        options.optimizer ? " optimizer" : ""),
                         .output = options.output};
-  const bool hdf5 = options.to == families::OutputFormat::kHdf5;
   hdf5 ? plan_hdf5_output(reader, options, conversion) : plan_safetensors_output(reader, options, conversion);
   convert_checkpoint(reader, conversion, options.limits);
   std::cout << "wrote '" << options.output.string() << "' from step " << reader.step() << '\n';

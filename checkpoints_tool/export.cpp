@@ -137,6 +137,9 @@ void check_options(const Reader& reader, const ExportOptions& options, const Ada
   if (options.ema) check_has_averages(reader);
   if (options.merge && !adapters.any()) refuse(reader, "it has no adapters to merge; remove --merge");
   if (!options.base.empty() && !adapters.any()) refuse(reader, "it has no adapters; remove --base");
+  if (options.max_shard_size && adapters.any() && !options.merge)
+    throw Error(Code::kUsage, "cannot export '", reader.folder().string(),
+                "': the file of an adapter is never split; remove --max-shard-size, or add --merge");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <exception>
 #include <iostream>
 #include <new>
+#include <optional>
 
 #include "base/error.h"
 #include "base/foreign_text.h"
@@ -17,6 +18,7 @@
 #include "checkpoint/format/shard_index.h"
 #include "checkpoint/hdf5/h5_layout.h"
 #include "checkpoints_tool/commands.h"
+#include "checkpoints_tool/convert/hugging_face_folder.h"
 #include "checkpoints_tool/interrupt.h"
 
 namespace echelon::tool {
@@ -51,11 +53,11 @@ void add_verify(CLI::App& app) {
   add_quiet(command);
 }
 
-void add_shard_size(CLI::App& command, std::string& size) {
+void add_shard_size(CLI::App& command, std::optional<std::string>& size) {
   command
       .add_option("--max-shard-size", size,
                   "Size above which a safetensors output is split into several files")
-      ->capture_default_str();
+      ->default_str(kMaxShardSize);
 }
 
 void add_limits(CLI::App& command, ConversionLimits& limits) {
@@ -117,10 +119,13 @@ void add_salvage(CLI::App& app) {
       app, "salvage", "Find the intact tensors in a step folder that is damaged or was never committed",
       salvage_tensors);
   command.add_option("DIR", options.folder, "Step folder")->required()->check(CLI::ExistingDirectory);
-  command.add_option("-o,--output", options.output,
-                     "HDF5 file for the intact tensors, with a report beside it; must not exist");
+  CLI::Option* output =
+      command.add_option("-o,--output", options.output,
+                         "HDF5 file for the intact tensors, with a report beside it; must not exist");
   add_json(command, options.json);
   add_limits(command, options.limits);
+  for (const char* of_output : {"--mem", "--jobs", "--allow-foreign-folder"})
+    command.get_option(of_output)->needs(output);
   add_quiet(command);
 }
 

@@ -71,9 +71,9 @@ bool has_tokenizer(const Conversion& conversion) {
 }
 
 void add_safetensors(std::vector<OutputTensor> tensors, const std::string& stem,
-                     const std::string& max_shard_size, Conversion& conversion) {
-  SafetensorsPlan plan =
-      plan_safetensors(std::move(tensors), stem, parse_byte_size(max_shard_size, "--max-shard-size"));
+                     const std::optional<std::string>& max_shard_size, Conversion& conversion) {
+  SafetensorsPlan plan = plan_safetensors(
+      std::move(tensors), stem, parse_byte_size(max_shard_size.value_or(kMaxShardSize), "--max-shard-size"));
   for (OutputFile& file : plan.files) conversion.plan.files.push_back(std::move(file));
   if (!plan.index_name.empty()) conversion.texts[plan.index_name] = plan.index_text;
 }

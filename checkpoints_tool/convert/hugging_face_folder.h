@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,8 @@ inline constexpr std::string_view kModelPrefix = "model/";
 inline constexpr std::string_view kAveragedPrefix = "ema/";
 /// peft's description of LoRA adapters.
 inline constexpr std::string_view kAdapterConfig = "adapter_config.json";
+/// The default of --max-shard-size.
+inline constexpr const char* kMaxShardSize = "5GB";
 
 /// The tensor of a Reader or TensorSource under `prefix`; what was frozen has no average, because it is its
 /// own. Null if there is none.
@@ -38,6 +41,6 @@ void state_type(const std::vector<OutputTensor>& model, Conversion& conversion);
 
 /// Adds <stem>.safetensors, or its parts and their index. `max_shard_size` as on the command line.
 void add_safetensors(std::vector<OutputTensor> tensors, const std::string& stem,
-                     const std::string& max_shard_size, Conversion& conversion);
+                     const std::optional<std::string>& max_shard_size, Conversion& conversion);
 
 }  // namespace echelon::tool

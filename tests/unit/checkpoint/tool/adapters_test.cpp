@@ -81,6 +81,8 @@ TEST(ExportOfAdapters, IsPeftsFolderOrTheWholeModel) {
             (std::vector<std::string>{"adapter_config.json", "adapter_model.safetensors"}));
   outcome = exported(dir, adapted(), true);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
+  expect_one_line(tool({"export", dir.path() / "c", "--output", dir.path() / "p", "--max-shard-size", "1GB"}),
+                  2, "an adapter is never split; remove --max-shard-size");
   const std::string file = slurp(dir.path() / "o" / "model.safetensors");
   EXPECT_FALSE(test::mentions(file, "lora_"));
 }

@@ -32,6 +32,19 @@ TEST(Tool, CallsAWrongCommandLineUsage) {
   expect_one_line(tool({"ls", "/no/such/folder"}), 2, "no folder '/no/such/folder'");
 }
 
+TEST(Tool, RefusesOptionsThatItWouldIgnore) {
+  const TempDir dir;
+  const Path folder = save(dir.path() / "c");
+  const Path output = dir.path() / "o";
+  expect_one_line(
+      tool({"consolidate", folder, "--to", "hdf5", "--output", output, "--max-shard-size", "5GB"}), 2,
+      "remove --max-shard-size");
+  expect_one_line(tool({"salvage", folder, "--mem", "64M"}), 2, "--mem requires --output");
+  expect_one_line(tool({"salvage", folder, "--jobs", "1"}), 2, "--jobs requires --output");
+  expect_one_line(tool({"salvage", folder, "--allow-foreign-folder"}), 2, "requires --output");
+  EXPECT_FALSE(std::filesystem::exists(output));
+}
+
 TEST(Tool, ListsEveryAttemptWithItsState) {
   const TempDir dir;
   const Path checkpoints = dir.path() / "checkpoints";
