@@ -202,7 +202,10 @@ void add_prune(CLI::App& app) {
                   "Also keep the steps that are multiples of this; 0 means none")
       ->check(in_range(std::int64_t{0}, checkpoint::kMaxStep))
       ->capture_default_str();
-  command.add_option("--keep-step", options.keep_steps, "Also keep this step; may be given several times");
+  command
+      .add_option("--keep-step", options.keep_steps,
+                  "Also keep this step, of which there is a checkpoint; may be given several times")
+      ->check(in_range(std::int64_t{0}, checkpoint::kMaxStep));
   command.add_flag("--quick", options.quick,
                    "Read no tensor: a checkpoint whose files have the right sizes counts as intact");
   add_quiet(command);

@@ -60,6 +60,18 @@ std::int64_t best_step(const std::vector<StepFolder>& oldest_first) {
   return -1;
 }
 
+/// A mistyped step would let go what was to be kept.
+void check_kept_steps(const PruneOptions& options, const std::vector<StepFolder>& steps) {
+  for (const std::int64_t wanted : options.keep_steps) {
+    const auto is_it = [&](const StepFolder& step) {
+      return step.step == wanted && step.state != StepState::kUncommitted;
+    };
+    if (std::ranges::none_of(steps, is_it))
+      throw Error(Code::kUsage, "--keep-step ", wanted, ": '", options.run.string(),
+                  "' has no checkpoint of that step; correct or remove it (echelon-ckpt ls lists them)");
+  }
+}
+
 /// Reads commits, newest first, until `wanted` are sound; what differs from its checksums is damaged.
 void prove_by_reading(std::vector<StepFolder>& oldest_first, std::int64_t wanted) {
   for (auto step = oldest_first.rbegin(); step != oldest_first.rend() && wanted > 0; ++step) {
@@ -134,6 +146,7 @@ void prune_run(const PruneOptions& options) {
   const Path checkpoints = existing_checkpoints(options.run);
   if (options.yes) checkpoint::bring_back(checkpoints);
   std::vector<StepFolder> steps = checkpoint::step_folders(checkpoints);
+  check_kept_steps(options, steps);
   for (StepFolder& step : steps) step.proven = options.quick && step.state == StepState::kWhole;
   if (!options.quick) prove_by_reading(steps, commits_to_keep(options.keep_last));
   checkpoint::RetentionPolicy policy{

@@ -59,6 +59,14 @@ TEST(PruneCommand, KeepsTheBestStepAndNamedOnes) {
   EXPECT_EQ(tool({"prune", run, "--keep-last", "1", "--keep-step", "3", "--keep-step", "1", "--yes"}).code,
             0);
   EXPECT_EQ(steps_of(run), (Steps{1, 2, 3, 5, 6}));
+  // A mistyped one, one that was never committed, and none.
+  std::filesystem::create_directory(run / "checkpoints" / "step-000000007.0000000b");
+  for (const char* step : {"33", "7"})
+    expect_one_line(
+        tool({"prune", run, "--keep-last", "2", "--keep-step", "3", "--keep-step", step, "--yes"}), 2,
+        str("--keep-step ", step, ": '", run.string(), "' has no checkpoint of that step"));
+  expect_one_line(tool({"prune", run, "--keep-last", "2", "--keep-step", "-5", "--yes"}), 2, "--keep-step");
+  EXPECT_EQ(steps_of(run), (Steps{1, 2, 3, 5, 6, 7}));
 }
 
 TEST(PruneCommand, SaysThatTheBestStepIsNotThere) {
