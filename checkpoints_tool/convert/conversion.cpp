@@ -8,6 +8,7 @@
 #include "checkpoint/format/json.h"
 #include "checkpoints_tool/convert/assembly.h"
 #include "checkpoints_tool/convert/byte_size.h"
+#include "checkpoints_tool/convert/owner_file.h"
 #include "checkpoints_tool/convert/resumable_output.h"
 #include "checkpoints_tool/interrupt.h"
 
@@ -37,9 +38,13 @@ void write_small_files(const Reader& reader, const Conversion& conversion, const
 
 void name_strangers(const ResumableOutput& output) {
   for (const fs::Path& folder : output.strangers()) {
-    status_line::print_above(str("note: '", terminal_text(folder.string()),
-                                 "' is the unfinished output of another checkpoint, version or set of "
-                                 "options; remove it unless you want to continue that conversion\n"));
+    const std::string worker = worker_in(folder);
+    status_line::print_above(
+        str("note: '", terminal_text(folder.string()),
+            "' is the unfinished output of another checkpoint, version or set of options; ",
+            worker.empty() ? "remove it unless you want to continue that conversion"
+                           : str(terminal_text(worker), " works there, and whoever is second will fail"),
+            '\n'));
   }
 }
 

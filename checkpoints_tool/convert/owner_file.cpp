@@ -18,6 +18,8 @@
 namespace echelon::tool {
 namespace {
 
+constexpr const char* kOwnerName = "owner";
+
 struct Owner {
   std::string host;
   pid_t pid = 0;
@@ -48,10 +50,18 @@ Owner read_owner(const fs::Path& path) {
   return owner;
 }
 
-[[noreturn]] void refuse(const fs::Path& path, const Owner& owner, bool seen) {
-  throw Error(Code::kUsage, "process ", owner.pid, " on ", owner.host, " is already working in '",
-              path.parent_path().string(), "'; wait for it or stop it",
-              seen ? std::string() : str(" (if it no longer runs there, remove '", path.string(), "')"));
+std::string in_words(const Owner& owner) {
+  return str("process ", owner.pid, " on ", owner.host);
+}
+
+/// Whether this process can look the owner up.
+bool is_seen(const Owner& owner, const Owner& mine) {
+  return owner.host == mine.host && !mine.space.empty() && owner.space == mine.space;
+}
+
+/// A process id alone proves nothing, since ids are reused; with the start time it names one process.
+bool may_live(const Owner& owner, const Owner& mine) {
+  return !is_seen(owner, mine) || (owner.start != 0 && start_of(owner.pid) == owner.start);
 }
 
 /// Replaces the file of an owner that has ended by `draft`. `error`: why link(2) failed.
@@ -60,15 +70,15 @@ void take_over(const fs::Path& path, fs::NewFile& draft, const Owner& mine, int 
     throw Error(Code::kCheckpoint, "cannot create '", path.string(), "': ", fs::reason(error));
   }
   const Owner other = read_owner(path);
-  const bool seen = other.host == mine.host && !mine.space.empty() && other.space == mine.space;
-  // A process id alone proves nothing, since ids are reused; with the start time it names one process.
-  if (!seen || (other.start != 0 && start_of(other.pid) == other.start)) refuse(path, other, seen);
-  draft.rename(path);
+  if (!may_live(other, mine)) return draft.rename(path);
+  throw Error(Code::kUsage, in_words(other), " is already working in '", path.parent_path().string(),
+              "'; wait for it or stop it",
+              is_seen(other, mine) ? "" : str(" (if it no longer runs there, remove '", path.string(), "')"));
 }
 
 }  // namespace
 
-OwnerFile::OwnerFile(const fs::Path& folder) : path_(folder / "owner") {
+OwnerFile::OwnerFile(const fs::Path& folder) : path_(folder / kOwnerName) {
   // Only processes of this machine take over each other's files. Among them a lock makes checking and
   // removing the old file atomic. Without locks on the file system a small race remains.
   const fs::Fd guard = fs::open(folder, O_RDONLY | O_DIRECTORY, Code::kCheckpoint);
@@ -81,6 +91,15 @@ OwnerFile::OwnerFile(const fs::Path& folder) : path_(folder / "owner") {
   // Written first and linked afterwards, so that nobody reads an owner file without its text. Unlike
   // rename, link(2) fails when the name is taken.
   if (fs::disk().link(draft.path().c_str(), path_.c_str()) != 0) take_over(path_, draft, mine, errno);
+}
+
+std::string worker_in(const fs::Path& folder) {
+  try {
+    const Owner owner = read_owner(folder / kOwnerName);
+    return may_live(owner, this_process()) ? in_words(owner) : "";
+  } catch (const Error&) {
+    return "";
+  }
 }
 
 OwnerFile::~OwnerFile() {

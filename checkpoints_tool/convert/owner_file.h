@@ -1,4 +1,6 @@
 #pragma once
+#include <string>
+
 #include "base/files/fs.h"
 
 namespace echelon::tool {
@@ -18,5 +20,8 @@ class OwnerFile {
  private:
   fs::Path path_;
 };
+
+/// "process 12 on n1", which works in the folder, or may; empty: none does, or none that can be told.
+[[nodiscard]] std::string worker_in(const fs::Path& folder);
 
 }  // namespace echelon::tool

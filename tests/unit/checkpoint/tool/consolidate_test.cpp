@@ -151,6 +151,17 @@ TEST(Consolidate, LeavesTheUnfinishedOutputOfOtherOptionsAlone) {
   EXPECT_EQ(std::filesystem::file_size(half.out), (80U << 20) + 4096);
 }
 
+TEST(Consolidate, TellsOfTheProcessThatMakesTheSameOutputWithOtherOptions) {
+  const HalfDone half(SIGSTOP);
+  std::vector<std::string> others = hdf5_arguments(half.folder, half.out);
+  others.insert(others.end(), {"--dtype", "bf16"});
+  const Outcome outcome = tool(others);
+  expect_one_line(outcome, 0, str("process ", half.run.child));
+  EXPECT_FALSE(test::mentions(outcome.err, "remove it"));
+  ::kill(half.run.child, SIGCONT);
+  expect_one_line(half.ended(), 2, "cannot rename");
+}
+
 TEST(Consolidate, RefusesToWorkBesideAnotherProcess) {
   const HalfDone half(SIGSTOP);
   expect_one_line(half.again(), 2, str("process ", half.run.child));
