@@ -67,7 +67,10 @@ std::optional<bool> prefix_space(const checkpoint::Json& tokenizer) {
 }  // namespace
 
 std::string config_with_dtype(const std::string& text, DType dtype) {
-  const std::string word = dtype == DType::kBF16 ? "bfloat16" : dtype == DType::kF16 ? "float16" : "float32";
+  const std::string word = dtype == DType::kBF16  ? "bfloat16"
+                           : dtype == DType::kF16 ? "float16"
+                           : dtype == DType::kF64 ? "float64"
+                                                  : "float32";
   const checkpoint::Json stated = parse_config(text);
   checkpoint::Json config = stated;
   for (const char* key : {"torch_dtype", "dtype"}) {

@@ -48,6 +48,11 @@ TEST(Export, ConfigStatesTheTypeOfMostElements) {
     EXPECT_EQ(stated("fp32", command), "float32");
     EXPECT_EQ(stated("bf16", command), "bfloat16");
   }
+  std::filesystem::remove_all(dir.path() / "c");
+  for (TensorInfo& tensor : example.tensors) tensor.dtype = DType::kF64;
+  save(dir.path() / "c", example);
+  std::filesystem::remove_all(dir.path() / "sameexport");
+  EXPECT_EQ(stated("same", "export"), "float64");
 }
 
 TEST(Export, HoldsTheModelAndItsCompanionsOnly) {
