@@ -1,5 +1,7 @@
 #include "checkpoint/format/weight_index.h"
 
+#include <cmath>
+
 #include "base/error.h"
 #include "base/str.h"
 #include "checkpoint/format/json.h"
@@ -10,6 +12,15 @@ namespace {
 
 constexpr std::uint64_t kMaxTotal = std::uint64_t{1} << 60;
 
+/// Some tools write the sum as a float: 13476835328.0.
+std::uint64_t total_of(const Json& metadata, const std::string& what) {
+  const Json& size = metadata["total_size"];
+  const double value = size.is_number_float() ? size.get<double>() : -1;
+  if (value >= 0 && value <= static_cast<double>(kMaxTotal) && value == std::floor(value))
+    return static_cast<std::uint64_t>(value);
+  return number(metadata, "total_size", kMaxTotal, what);
+}
+
 }  // namespace
 
 WeightIndex parse_weight_index(std::string_view source, const std::string& what) {
@@ -19,7 +30,7 @@ WeightIndex parse_weight_index(std::string_view source, const std::string& what)
   if (root.is_object() && root.contains("metadata") && !root["metadata"].is_null()) {
     const Json& metadata = root["metadata"];
     if (!metadata.is_object()) throw Error(Code::kCheckpoint, what, ": 'metadata' must be an object");
-    if (metadata.contains("total_size")) index.total_size = number(metadata, "total_size", kMaxTotal, what);
+    if (metadata.contains("total_size")) index.total_size = total_of(metadata, what);
   }
   const Json& map = member(root, "weight_map", what);
   if (!map.is_object() || map.empty())

@@ -197,6 +197,9 @@ TEST(WeightIndex, GivesTheFileOfEveryTensor) {
       R"({"metadata":{"total_size":12,"x":1},"weight_map":{"b":"model-00001-of-00002.safetensors","a":"m.safetensors"}})",
       "'i'");
   EXPECT_EQ(index.total_size, 12U);
+  const std::string of_float =
+      R"({"metadata":{"total_size":13476835328.0},"weight_map":{"a":"m.safetensors"}})";
+  EXPECT_EQ(parse_weight_index(of_float, "'i'").total_size, 13476835328U);
   EXPECT_EQ(index.files, (std::map<std::string, std::string>{{"a", "m.safetensors"},
                                                              {"b", "model-00001-of-00002.safetensors"}}));
 }
@@ -222,7 +225,7 @@ TEST(WeightIndex, RefusesEverythingElse) {
     EXPECT_FALSE(parse_weight_index(without, "index").total_size) << without;
   }
   refused(R"({"metadata":[],"weight_map":{"a":"m.safetensors"}})", "'metadata' must be an object");
-  for (const char* size : {"-1", "1.5", "1e30", "\"1\"", "null", "18446744073709551615"})
+  for (const char* size : {"-1", "-1.0", "1.5", "1e30", "\"1\"", "null", "18446744073709551615"})
     refused(str(R"({"metadata":{"total_size":)", size, R"(},"weight_map":{"a":"m.safetensors"}})"),
             "total_size");
   refused(R"({"metadata":{"total_size":1}})", "'weight_map' is missing");
