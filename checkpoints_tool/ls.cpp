@@ -27,7 +27,7 @@ struct Row {
 Row row_of(const checkpoint::Found& found) {
   Row row{.found = found, .state = "committed", .bytes = folder_size(found.folder)};
   if (!found.committed) row.state = found.problem.empty() ? "uncommitted" : "DAMAGED";
-  if (found.committed) row.ranks = checkpoint::load_manifest(found.folder).shards.size();
+  if (found.committed) row.ranks = found.manifest->shards.size();
   struct stat info {};
   if (::stat((found.folder / "COMMIT").c_str(), &info) == 0 || ::stat(found.folder.c_str(), &info) == 0) {
     row.age_s = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()) - info.st_mtime;
