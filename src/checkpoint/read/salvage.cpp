@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files/fs.h"
+#include "checkpoint/folder/files.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/read/reader.h"
@@ -46,8 +47,7 @@ std::map<int, std::map<int, std::string>> shard_files(const Path& folder) {
 
 /// A substitute for a missing or damaged manifest, from the folder's name and the files in it.
 Manifest guess_manifest(const Path& folder) {
-  const Path named = folder.filename().empty() ? folder.parent_path() : folder;
-  const auto name = parse_step_folder(named.filename().string());
+  const auto name = parse_step_folder(real_path(folder).filename().string());
   if (!name) {
     throw Error(Code::kCheckpoint, "'", folder.string(), "' has no valid manifest and is not named like a ",
                 "step folder; rename it to its original name, step-SSSSSSSSS.IIIIIIII");

@@ -61,6 +61,14 @@ TEST(Salvage, FindsAllOfASaveThatOnlyLacksItsCommit) {
   }
 }
 
+TEST(Salvage, TakesAnyPathOfTheFolder) {
+  const TempDir dir;
+  const Path folder = write_shards(dir.path(), {.ranks = 1});
+  std::filesystem::create_directory_symlink(folder, dir.path() / "link");
+  for (const Path& path : {folder / ".", folder / "", dir.path() / "link"})
+    EXPECT_EQ(tool({"salvage", path}).code, 0) << path;
+}
+
 TEST(Salvage, LosesOnlyTheTensorThatIsDamaged) {
   const TempDir dir;
   const Path folder = save(dir.path(), {.ranks = 2});
