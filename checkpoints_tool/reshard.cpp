@@ -35,7 +35,8 @@ void reshard(const ReshardOptions& options) {
   checkpoint::CommitInfo info{.step = reader.step(),
                               .ranks = options.world,
                               .tensors = reader.tensors(),
-                              .trainer_state = reader.trainer_state()};
+                              .trainer_state = reader.trainer_state(),
+                              .resumed_from = reader.resumed_from()};
   for (const std::string& name : reader.attachments()) info.attachments[name] = reader.attachment(name);
   const auto fill = [&](std::size_t tensor, std::uint64_t begin, std::uint64_t at, std::span<std::byte> to) {
     const TensorInfo& wanted = reader.tensors()[tensor];

@@ -140,7 +140,10 @@ std::map<std::string, std::string> sums(const Reader& reader) {
 TEST(ReshardCommand, KeepsEverythingButTheNumberOfShards) {
   const TempDir dir;
   const Example example{.ranks = 3, .cut = random_cut(5)};
-  const Path folder = save(dir.path() / "run" / "checkpoints", example);
+  const Path folder = write_shards(dir.path() / "run" / "checkpoints", example);
+  CommitInfo info = commit_info(example);
+  info.resumed_from = "0000000f";
+  commit(folder, info);
   const Reader before(folder);
   for (const int world : {1, 2, 5, 64}) {
     const Path output = dir.path() / str("out", world);
@@ -151,6 +154,7 @@ TEST(ReshardCommand, KeepsEverythingButTheNumberOfShards) {
     EXPECT_EQ(after.ranks(), world);
     EXPECT_EQ(after.step(), before.step());
     EXPECT_EQ(after.trainer_state(), before.trainer_state());
+    EXPECT_EQ(after.resumed_from(), "0000000f");
     EXPECT_EQ(sums(after), sums(before));
     EXPECT_EQ(after.attachments(), before.attachments());
     for (const std::string& name : before.attachments())
