@@ -17,6 +17,10 @@ namespace {
 
 constexpr std::size_t kLevels = 256;
 
+/// Seed of the order of validation images. Files lie sorted by class, so in their order the first batches
+/// would be of one class; in a constant one each validation measures the same fair sample.
+constexpr std::uint64_t kValidationOrder = 0;
+
 double of_channel(const std::vector<double>& values, std::size_t channel, double otherwise) {
   if (values.empty()) return otherwise;
   return values.size() == 1 ? values.front() : values.at(channel);
@@ -101,9 +105,11 @@ std::unique_ptr<Loader> make_image_loader(const DataOptions& options, const data
 std::unique_ptr<Loader> make_image_validation_loader(const DataOptions& options,
                                                      const data::ImageShape& shape, std::uint64_t seed) {
   std::unique_ptr<data::ImageSource> source;
+  Seed order = kValidationOrder;
   const ValidationDataOptions& validation = options.validation;
   if (options.kind == DataKind::kSyntheticImages) {
     source = std::make_unique<data::SyntheticImages>(shape, seed, validation.samples);
+    order.reset();
   } else if (options.kind == DataKind::kImageFolder) {
     auto folder = std::make_unique<data::FolderImages>(validation.path, options, shape, nullptr);
     check_same_classes(options, *folder);
@@ -111,7 +117,7 @@ std::unique_ptr<Loader> make_image_validation_loader(const DataOptions& options,
   } else {
     source = std::make_unique<data::IdxImages>(validation.path, validation.labels, shape);
   }
-  return std::make_unique<ImageLoader>(std::move(source), shape, options, std::nullopt);
+  return std::make_unique<ImageLoader>(std::move(source), shape, options, order);
 }
 
 }  // namespace echelon

@@ -85,7 +85,8 @@ std::vector<Key> validation_keys() {
       {ECHELON_KEY(data.validation.labels), Text::kPath, "",
        "`idx`: labels file of `data.validation.path`. Empty: the one beside it."},
       {ECHELON_KEY(data.validation.batches), IntegerRange{0, 1'000'000}, "global batches",
-       "Global batches per validation pass. 0, or more than there are: the whole set, each sample once."},
+       "Global batches per validation pass; of images a sample over all classes. 0, or more than "
+       "there are: the whole set, each sample once."},
       {ECHELON_KEY(data.validation.generate), IntegerRange{0, 1'000'000'000}, "samples",
        "`kind: pairs`: after each validation pass the model generates texts for this many sources, and "
        "`rouge1`, `rouge2` and `rougeL` compare them with the targets. 0: none."},

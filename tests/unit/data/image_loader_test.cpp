@@ -85,11 +85,13 @@ TEST_F(NumberedImages, AreTheSameHoweverTheyAreRead) {
   EXPECT_EQ(labels, whole.targets);
 }
 
-TEST_F(NumberedImages, ValidateInTheOrderOfTheFile) {
+TEST_F(NumberedImages, ValidateInOneOrderThatIsNotTheFiles) {
   const auto images = make_validation_loader(options_, {0, kShape}, 1);
-  std::vector<std::int64_t> expected;
-  for (std::int64_t i = 0; i < kImages; ++i) expected.push_back(i);
-  EXPECT_EQ(images->read(0, kImages).targets, expected);
+  const std::vector<std::int64_t> labels = images->read(0, kImages).targets;
+  EXPECT_EQ(std::set(labels.begin(), labels.end()).size(), static_cast<std::size_t>(kImages)) << "each once";
+  EXPECT_FALSE(std::ranges::is_sorted(labels));
+  options_.shuffle = false;
+  EXPECT_EQ(make_validation_loader(options_, {0, kShape}, 2)->read(0, kImages).targets, labels);
   options_.validation.path.clear();
   EXPECT_EQ(make_validation_loader(options_, {0, kShape}, 1), nullptr);
 }
@@ -182,6 +184,17 @@ TEST(ImageFolderLoader, TakesAnImageThatCannotBeUsedForARowOfZerosThatDoesNotCou
   const SampleBatch batch = make_loader(options, {0, {1, 1, 2}}, 3)->read(0, 3);
   EXPECT_EQ(batch.targets, (std::vector<std::int64_t>{0, -1, 1}));
   EXPECT_EQ(batch.images, (std::vector<float>{200 / 255.0F - 0.5F, 0, 200 / 255.0F - 0.5F}));
+}
+
+TEST(ImageFolderLoader, ValidatesOnAllClassesInAPartOfTheImages) {
+  const TempDir dir;
+  for (int i = 0; i < 120; ++i) write_pixel(dir / str(i % 3, "/", i, ".png"));
+  DataOptions options;
+  options.kind = DataKind::kImageFolder;
+  options.path = dir.path().string();
+  options.validation.path = options.path;
+  const SampleBatch part = make_validation_loader(options, {0, {1, 1, 3}}, 1)->read(0, 32);
+  for (const std::int64_t label : {0, 1, 2}) EXPECT_GE(std::ranges::count(part.targets, label), 5) << label;
 }
 
 TEST(ImageFolderLoader, RefusesAValidationFolderOfOtherClasses) {
