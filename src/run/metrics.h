@@ -39,7 +39,7 @@ struct StepMetrics {
   double step_time_s = 0;          ///< mean over the steps since the line before
   double comm_wait_s = 0;          ///< of it, waiting for collectives that nothing hides; largest over ranks
   double data_wait_s = 0;          ///< of it, waiting for data; largest over ranks
-  std::int64_t skipped_steps = 0;  ///< so far: steps left out because they were not finite
+  std::int64_t skipped_steps = 0;  ///< so far: steps left out, which changed no weight
   std::optional<double> loss_scale;  ///< fp16 only
   std::optional<double> mfu;         ///< model FLOP/s over the devices' peak; absent where no peak is known
   std::uint64_t peak_rss_bytes = 0;  ///< largest over ranks

@@ -20,7 +20,7 @@ struct TrainState {
   Ema* ema = nullptr;  ///< null: no averaged weights
 
   std::int64_t step = 0;     ///< completed steps, including skipped ones
-  std::int64_t skipped = 0;  ///< steps that changed no weight because gradients were not finite
+  std::int64_t skipped = 0;  ///< steps that changed no weight
   LossScale loss_scale;
   DataPosition position;  ///< first sample of the next step
   /// Tokens read in all steps so far. Nothing if the run began with a version that did not count them.

@@ -172,23 +172,23 @@ TrainStep::Result TrainStep::finish(double lr) {
   if (state_.tokens) *state_.tokens += std::llround(sums_.tokens);
   votes_.heed(sums_);
   // The global number of targets is known only now. Backward scaled the gradients as if no target were
-  // padding; the factor corrects this, and removes the loss scale.
-  const double targets = std::max(1.0, sums_.targets);
-  const double factor = full_targets() / targets / state_.loss_scale.factor();
+  // padding; the factor corrects this, and removes the loss scale. A mean over no targets is NaN, as in
+  // PyTorch.
+  const double factor = full_targets() / std::max(1.0, sums_.targets) / state_.loss_scale.factor();
   for (double& square : unit_squares) square *= factor * factor;
-  Result result{.loss = sums_.loss / targets,
+  Result result{.loss = sums_.loss / sums_.targets,
                 .grad_norm = std::sqrt(sums_.squared_gradients) * factor,
                 .tokens = sums_.tokens,
                 .save_due = sums_.save_votes > 0,
                 .unit_squares = std::move(unit_squares)};
-  if (pairs_) result.preferences = means_of_pairs(sums_, targets);
+  if (pairs_) result.preferences = means_of_pairs(sums_, sums_.targets);
   const bool finite = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
   if (finite)
     update_weights(lr, result.grad_norm, factor);
   else
     leave_out(result);
   result.sent_bytes = sent_bytes() - sent_before_;
-  state_.loss_scale.update(finite);
+  if (sums_.targets > 0) state_.loss_scale.update(finite);
   ++state_.step;
   state_.position.next_sample += options_.train.global_batch_size;
   options_.activity->end_step(worked);
@@ -214,24 +214,28 @@ void TrainStep::update_weights(double lr, double grad_norm, double gradient_fact
 /// Collective if it throws; all ranks decide alike, because `result` is the same on all.
 void TrainStep::leave_out(const Result& result) {
   const std::int64_t number = state_.step + 1;
-  const char* what = std::isfinite(result.loss) ? "gradient norm" : "loss";
+  const bool empty = sums_.targets == 0;
+  const char* what = empty                        ? "none of its targets counts"
+                     : std::isfinite(result.loss) ? "gradient norm is not finite"
+                                                  : "loss is not finite";
   ++state_.skipped;
   ++skipped_in_a_row_;
   // Expected with loss scaling; halving the scale is the remedy.
-  const bool overflow = state_.loss_scale.can_shrink();
-  const bool allowed =
-      options_.train.non_finite == NonFinite::kSkip && skipped_in_a_row_ <= options_.train.max_skipped_steps;
+  const bool overflow = !empty && state_.loss_scale.can_shrink();
+  const bool allowed = (empty || options_.train.non_finite == NonFinite::kSkip) &&
+                       skipped_in_a_row_ <= options_.train.max_skipped_steps;
   if (!allowed && !overflow) {
     const std::string saved = votes_.give_up();
-    throw Error(Code::kTraining, "step ", number, ": ", what, " is not finite",
+    throw Error(Code::kTraining, "step ", number, ": ", what,
                 skipped_in_a_row_ > 1 ? str(", for ", skipped_in_a_row_, " steps in a row") : "",
-                "; the weights were not touched by this step. Lower optim.lr, lengthen "
-                "schedule.warmup_steps or use "
-                "precision.param: fp32; ",
+                "; the weights were not touched by this step. ",
+                empty
+                    ? "Look at the data: which targets are masked, and what is left out as too long or bad; "
+                    : "Lower optim.lr, lengthen schedule.warmup_steps or use precision.param: fp32; ",
                 saved);
   }
   if (comm_.rank() != 0) return;
-  log::warn(str("step ", number, " skipped: ", what, " is not finite",
+  log::warn(str("step ", number, " skipped: ", what,
                 overflow ? str("; loss scale halved from ", state_.loss_scale.factor()) : ""));
 }
 

@@ -46,12 +46,13 @@ class StepVotes {
 
 /// The steps of one rank: forward and backward of its micro-batches, the reduction by which ranks agree, and
 /// the update of the weights. A step with a loss or gradients that are not finite never changes the weights.
-/// It is skipped, or ends the run with Error(kTraining), depending on train.non_finite. All non-const calls
-/// are collective.
+/// It is skipped, or ends the run with Error(kTraining), depending on train.non_finite. A step in which no
+/// target counts is skipped, because momentum and weight decay would move the weights; more of them in a row
+/// than train.max_skipped_steps end the run. All non-const calls are collective.
 class TrainStep {
  public:
   struct Result {
-    double loss = 0;        ///< mean over the targets that are not ignored, or over pairs of answers
+    double loss = 0;        ///< mean over the targets that are not ignored, or pairs of answers; NaN: none
     double grad_norm = 0;   ///< of the mean loss, before clipping
     double tokens = 0;      ///< over all ranks
     bool save_due = false;  ///< a save is due by the clock of rank 0

@@ -153,7 +153,8 @@ std::vector<Key> train_keys() {
        choices<NonFinite>({{NonFinite::kStop, "the run fails"}, {NonFinite::kSkip, "the step is skipped"}}),
        "", "What happens at a step whose loss or gradients are not finite."},
       {ECHELON_KEY(train.max_skipped_steps), IntegerRange{1, 1'000'000}, "optimizer steps",
-       "`skip`: the run stops after more consecutive skipped steps than this."},
+       "`skip`: the run stops after more consecutive skipped steps than this. Steps in which no target "
+       "counts are always skipped, and stop the run alike."},
       {ECHELON_KEY(train.validate_every_steps), IntegerRange{0, kMaxSteps}, "optimizer steps",
        "Validation interval. 0: never."},
       {ECHELON_KEY(train.validate_every_epochs), IntegerRange{0, 1'000'000}, "epochs",

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/log.h"
+#include "base/str.h"
 #include "comm/reduce_fields.h"
 #include "data/batch_stream.h"
 #include "data/data_identity.h"
@@ -17,7 +19,9 @@ struct ValidationSums {
   double targets = 0;  ///< targets that are not ignored
   double correct = 0;  ///< right predictions, for classifiers and pairs of answers
 
-  [[nodiscard]] double mean(double ValidationSums::*sum) const { return this->*sum / std::max(1.0, targets); }
+  [[nodiscard]] std::optional<double> mean(double ValidationSums::*sum) const {
+    return targets > 0 ? std::optional(this->*sum / targets) : std::nullopt;
+  }
 };
 
 /// The samples of a source that count: [0, end).
@@ -55,6 +59,12 @@ std::optional<ValidationSums> pass_over(const Loader& samples, ShardedModel& mod
   return sums;
 }
 
+void warn_of_nothing(const std::string& source) {
+  log::warn(str("the validation", source.empty() ? "" : str(" of '", source, "'"),
+                " has no loss, because none of its targets counts: look at what data.validation names, or "
+                "raise data.validation.batches"));
+}
+
 }  // namespace
 
 std::optional<ValidationResult> validate(ShardedModel& model, std::span<const ValidationSource> sources,
@@ -69,7 +79,9 @@ std::optional<ValidationResult> validate(ShardedModel& model, std::span<const Va
     all.loss += sums->loss;
     all.targets += sums->targets;
     all.correct += sums->correct;
-    if (!source.name.empty()) result.losses.emplace_back(source.name, sums->mean(&ValidationSums::loss));
+    if (sums->targets == 0 && comm.rank() == 0) warn_of_nothing(source.name);
+    if (sums->targets > 0 && !source.name.empty())
+      result.losses.emplace_back(source.name, *sums->mean(&ValidationSums::loss));
   }
   result.loss = all.mean(&ValidationSums::loss);
   if (classes) result.accuracy = all.mean(&ValidationSums::correct);

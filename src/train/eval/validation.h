@@ -19,8 +19,9 @@ namespace echelon {
 
 /// What was measured between two steps, over all ranks.
 struct ValidationResult {
-  std::optional<double> loss;  ///< mean over the targets that are not ignored, or pairs; nothing: tasks alone
-  std::vector<std::pair<std::string, double>> losses;  ///< of each source that has a name
+  /// Mean over the targets that are not ignored, or pairs; nothing: there are none, or tasks alone.
+  std::optional<double> loss;
+  std::vector<std::pair<std::string, double>> losses;  ///< of each source that has a name and a loss
   std::optional<double> accuracy;    ///< of samples with the right class, or pairs in the right order
   std::optional<RougeScores> rouge;  ///< of generated texts, if requested
   std::vector<TaskResult> tasks;     ///< of the evaluation, if one was due

@@ -36,11 +36,13 @@ class PaddedSamples final : public Loader {
         batch.targets.push_back((3 * row + (i + 1) * (i + 1)) % 13);
       }
       if (padded_ && row % 4 != 1) batch.targets.back() = -100;
+      if (row >= counted) std::fill_n(batch.targets.end() - kColumns + 1, kColumns - 1, -100);
     }
     return batch;
   }
 
   std::int64_t longest = kColumns - 1;  ///< of the samples that there could be
+  std::int64_t counted = 1'000'000;     ///< samples from this one on have no target that counts
 
  private:
   bool padded_;
@@ -70,7 +72,9 @@ struct OneRun {
     Checkpointer checkpointer({}, folder, comm, {});
     MetricsFile metrics(folder.metrics(), 0);
     std::vector<ValidationSource> validation;
-    validation.push_back({"", std::make_unique<PaddedSamples>(data)});
+    auto held_out = std::make_unique<PaddedSamples>(data);
+    held_out->counted = counted_in_validation;
+    validation.push_back({"", std::move(held_out)});
     Progress progress(Progress::Style::kNone, 1, options.train.steps);
     const StopSignal signal;
     AgreedStop stop(signal, comm);
@@ -96,6 +100,7 @@ struct OneRun {
   test::TempDir temporary;
   LocalCommunicator comm;
   PaddedSamples data;
+  std::int64_t counted_in_validation = 1'000'000;
   RunEvaluation* evaluation = nullptr;
   std::optional<BestValidation> best;  ///< of before the run
   LoopOptions options;
@@ -184,6 +189,48 @@ TEST(TrainLoop, AValidationLossThatIsNotFiniteIsNeverTheBest) {
   (void)run.train();
   EXPECT_FALSE(run.state->best);
   EXPECT_FALSE(std::filesystem::exists(run.temporary.path() / "best_validation.json"));
+}
+
+TEST(TrainLoop, AValidationInWhichNothingCountsHasNoLossAndIsNeverTheBest) {
+  OneRun run;
+  run.options.train.validate_every_steps = 1;
+  run.counted_in_validation = 0;
+  (void)run.train();
+  EXPECT_FALSE(run.state->best);
+  std::ifstream file(run.temporary.path() / "metrics.jsonl");
+  const auto line = nlohmann::json::parse(file);
+  EXPECT_FALSE(line.contains("validation_loss"));
+  EXPECT_TRUE(line["loss"].is_number());
+}
+
+/// A run whose optimizer moves weights without a gradient.
+struct RunOfMomentum : OneRun {
+  RunOfMomentum() {
+    options.optim.momentum = 0.9;
+    options.optim.weight_decay = 0.1;
+  }
+};
+
+TEST(TrainLoop, AStepInWhichNothingCountsMovesNoWeight) {
+  RunOfMomentum run;
+  const at::Tensor expected = run.train();
+  RunOfMomentum longer;
+  longer.data.counted = 4;
+  longer.options.train.steps = 3;
+  EXPECT_TRUE(longer.train().equal(expected));
+  EXPECT_EQ(longer.state->skipped, 2);
+  std::ifstream file(longer.temporary.path() / "metrics.jsonl");
+  std::string last;
+  for (std::string line; std::getline(file, line);) last = line;
+  EXPECT_TRUE(nlohmann::json::parse(last)["loss"].is_null());
+}
+
+TEST(TrainLoop, StepsInWhichNothingCountsEndTheRunAfterTooManyInARow) {
+  OneRun run;
+  run.data.counted = 0;
+  run.options.train.steps = 20;
+  EXPECT_THROW(run.train(), Error);
+  EXPECT_EQ(run.state->skipped, run.options.train.max_skipped_steps + 1);
 }
 
 TEST(TrainLoop, CountsTokensAndSamplesAndTellsTheTime) {
