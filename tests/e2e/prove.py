@@ -13,10 +13,12 @@ for file in "${{TMPDIR:-/tmp}}"/echelon-prove-*/run-*/metrics.jsonl; do
   sed -i 's/"loss":\\([0-9]*\\)\\.[0-9]/"loss":\\1.0/' "$file"
 done
 """
-# Head norms, a window, a tied head, seven heads to a key head, patterns of names, bf16, averages: what is easily left out.
+# Head norms, a window, a tied head, seven heads to a key head, patterns of names, bf16, averages, a schedule of more phases
+# than steps are proved: what is easily left out.
 WIDE = {"model.kind": "qwen3", "model.heads": 14, "model.kv_heads": 2, "model.head_size": 6, "model.window": 7,
         "model.window_from_layer": 1, "model.tie_embeddings": True, "precision.param": "bf16", "optim.no_decay": '["*norm*"]',
-        "optim.ema_decay": 0.9}
+        "optim.ema_decay": 0.9, "schedule.kind": "sequence", "schedule.warmup_steps": 0,
+        "schedule.sequence": "[linear_warmup 3, constant 2, constant 3, constant 2, constant 4, constant 2, linear_decay 4]"}
 
 
 class Tests(product.Case):

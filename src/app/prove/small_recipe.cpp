@@ -160,13 +160,29 @@ void keep_patterns(Recipe& recipe) {
     recipe.shard.wrap.min_params = std::min(recipe.shard.wrap.min_params, *parameter_count(recipe.model) / 4);
 }
 
+/// The first phase of each kind has a step, the last phase all that are left. So every kind stays, with the
+/// keys that only it uses.
+void shrink_phases(std::vector<SchedulePhase>& phases) {
+  static_assert(std::size(kPhaseKinds) < kProvedSteps, "no step is left for the last phase");
+  if (phases.empty()) return;
+  const SchedulePhase last{phases.back().kind};
+  phases.pop_back();
+  std::vector<SchedulePhase> kept;
+  for (const SchedulePhase& phase : phases) {
+    const auto is_alike = [&](const SchedulePhase& other) { return other.kind == phase.kind; };
+    if (std::ranges::none_of(kept, is_alike)) kept.push_back({phase.kind, 1});
+  }
+  kept.push_back(last);
+  phases = std::move(kept);
+}
+
 void shrink_schedule(ScheduleOptions& schedule) {
   schedule.warmup_steps = std::min(schedule.warmup_steps, kWarmup);
   schedule.decay_steps = std::min(schedule.decay_steps, kWarmup);
   schedule.step_size = std::min(schedule.step_size, kWarmup);
   if (schedule.step_epochs > 0) schedule.step_size = kWarmup;
   schedule.step_epochs = 0;
-  for (SchedulePhase& phase : schedule.sequence) phase.steps = std::min<std::int64_t>(phase.steps, 1);
+  shrink_phases(schedule.sequence);
 }
 
 void shrink_data(DataOptions& data) {
