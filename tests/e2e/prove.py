@@ -54,7 +54,7 @@ class Tests(product.Case):
     def test_adapters_dropout_masks_of_chats_and_overflows_are_compared(self):
         recipe = self.recipe(**{"lora.rank": 16, "lora.modules": "[q_proj, v_proj, mlp.*]", "lora.also_train": "[lm_head]",
                                 "lora.dropout": 0.2, "precision": "{preset: fp16, frozen: bf16}", "data.kind": "chat",
-                                "data.path": "none.tok", "data.on_bad_record": "skip"})
+                                "data.path": "none.tok", "data.on_bad_record": "skip", "evaluation.tasks": "{none: none.jsonl}"})
         proof = json.loads(self.prove(recipe, "--json").out)
         self.assertTrue(proof["holds"])
         self.assertEqual([1, 5, 1, 2, 4], [len(part["runs"]) for part in proof["parts"]])
@@ -63,7 +63,7 @@ class Tests(product.Case):
             for run in part["runs"]:
                 self.assertEqual({"what": "frozen", "value": 0, "bound": 0, "where": "none"}, run["differences"][-1])
         self.assertEqual(["GPUs and nodes", "adapters that an export merges into the weights", "the files of data",
-                          "the curve of the learning rate"], [line.split(":")[0] for line in proof["not_compared"]])
+                          "answers to evaluation.tasks", "the curve of the learning rate"], [line.split(":")[0] for line in proof["not_compared"]])
 
     def test_what_cannot_be_proved_is_refused(self):
         recipe = self.recipe()

@@ -312,6 +312,8 @@ std::vector<std::string> not_compared(const Recipe& recipe) {
     lines.emplace_back("states of the optimizer in bf16, and what Kahan sums keep: they are in fp32");
   if (recipe.precision.matmul == Matmul::kFp8)
     lines.emplace_back("products of fp8: they are of the type that precision.param says");
+  if (!recipe.evaluation.tasks.empty())
+    lines.emplace_back("answers to evaluation.tasks: no questions are asked");
   lines.emplace_back("the curve of the learning rate: that each step uses its rate is");
   return lines;
 }

@@ -243,6 +243,7 @@ Recipe small_recipe(Recipe recipe, int ranks) {
   recipe.precision.matmul = Matmul::kParam;
   recipe.checkpoint = {.every_steps = kProvedSteps / 2, .keep_last = 0};
   recipe.metrics = {.every_steps = 1};
+  recipe.evaluation = {};
   recipe.cluster = {};
   recipe.run.allow_foreign_folder = false;
   return recipe;
