@@ -101,7 +101,7 @@ std::int64_t FolderImages::read(std::int64_t index, std::int64_t sample,
     write_planes(view(folder_ / file.path, static_cast<std::uint64_t>(sample)), pixels);
     return file.label;
   } catch (const Error& error) {
-    if (error.code() != Code::kData) throw;
+    if (error.code() != Code::kData || error.is_of_system()) throw;  // the image may be whole
     if (!skips_) throw Error(Code::kData, error.what(), "; data.on_bad_record: skip continues without it");
     count_bad(index, error.what());
     return -1;

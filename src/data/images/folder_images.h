@@ -15,8 +15,9 @@ namespace echelon::data {
 ///
 /// An image that cannot be used stops the run, or with data.on_bad_record: skip counts as read without being
 /// counted in loss and accuracy (label -1). It keeps its place in the order of samples, so what the other
-/// samples are does not depend on who met it; each is logged once on the rank that meets it. Files of other
-/// kinds than .jpg, .jpeg and .png are an error too, or are left out and reported.
+/// samples are does not depend on who met it; each is logged once on the rank that meets it. A file that the
+/// system cannot read always stops the run. Files of other kinds than .jpg, .jpeg and .png are an error, or
+/// are left out and reported.
 class FolderImages final : public ImageSource {
  public:
   /// `training_seed`: null for validation. Throws Error(kData): see list_image_folder; more classes than

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cmath>
 #include <set>
 #include <thread>
 
+#include "base/files/disk.h"
 #include "base/str.h"
 #include "data/images/folder_images.h"
 #include "data/images/synthetic_images.h"
@@ -122,6 +124,23 @@ TEST_F(PictureFolder, SkipsImagesThatCannotBeUsedUpToTheLimit) {
   EXPECT_EQ(message_of([&] { (void)read(images, 0, 3, -1); }),
             str("more than data.max_bad_records (2) image files cannot be used, the last: cannot open '",
                 (dir_ / "ant/10.jpeg").string(), "': No such file or directory"));
+}
+
+/// Its files cannot be read.
+class BrokenDisk : public fs::Disk {
+  ssize_t pread(int /*fd*/, void* /*to*/, std::size_t /*size*/, off_t /*offset*/) override {
+    errno = EIO;
+    return -1;
+  }
+};
+
+TEST_F(PictureFolder, StopsAtAReadErrorBecauseTheImageMayBeWhole) {
+  options_.on_bad_record = BadRecord::kSkip;
+  const FolderImages images(dir_.path(), options_, kShape, &kSeed);
+  BrokenDisk disk;
+  const fs::DiskInUse in_use(disk);
+  EXPECT_EQ(message_of([&] { (void)read(images, 4, 0, -1); }),
+            str("cannot read '", (dir_ / "cat/a.jpg").string(), "': Input/output error"));
 }
 
 TEST_F(PictureFolder, RefusesFilesOfOtherKindsUnlessSkipped) {
