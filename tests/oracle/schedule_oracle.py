@@ -25,7 +25,7 @@ def rates(expression, steps):
 
 def main():
     tests = TEST.findall(SOURCE.read_text())
-    assert len(tests) == 7, f"{len(tests)} tests of {SOURCE.name} name a scheduler, expected 7"
+    assert len(tests) == 8, f"{len(tests)} tests of {SOURCE.name} name a scheduler, expected 8"
     for comment, name, body in tests:
         table = [float(number) for number in TABLE.search(body).group(1).split(",")]
         expected = rates(comment.replace("// torch:", "").strip(), len(table))

@@ -5,6 +5,7 @@
 
 #include "base/number.h"
 #include "base/str.h"
+#include "recipe/yaml/writer.h"
 
 namespace echelon::recipe {
 namespace {
@@ -78,6 +79,17 @@ void make_kind(const Setting* kind, Collected& recipe) {
     recipe.remark(*kind, "schedule.kind has no equal of it");
 }
 
+/// torchtitan's first step has 1 / `warmup` of the rate, and it decays from the step after the peak.
+void make_torchtitan(std::string_view decay, std::int64_t warmup, const Setting& from, Collected& recipe) {
+  constexpr const char* kStart = "schedule.warmup_start_factor";
+  const std::string rise = warmup > 1 ? str("linear_warmup ", warmup - 1, ", ") : "";
+  recipe.make("schedule.kind", "sequence", from);
+  recipe.make("schedule.sequence", str("[", rise, warmup > 0 ? "constant 1, " : "", decay, "]"), from);
+  recipe.lines.erase(kStart);
+  if (warmup > 1)
+    recipe.lines[kStart] = {kStart, shortest(1.0 / static_cast<double>(warmup)), "of linear warm-up"};
+}
+
 }  // namespace
 
 void make_schedule(Trainer trainer, std::optional<std::int64_t> steps, bool stated, Collected& recipe) {
@@ -97,6 +109,8 @@ void make_schedule(Trainer trainer, std::optional<std::int64_t> steps, bool stat
   }
   const std::int64_t warmup = warmup_of(trainer, steps, stated, recipe);
   const Setting from{.path = kind != nullptr ? kind->path : std::string(kTheirDefault)};
+  if (trainer == Trainer::kTorchtitan && (linear || kind->text == "cosine"))
+    return make_torchtitan(linear ? "linear_decay" : "cosine", warmup, from, recipe);
   if (linear) {
     recipe.make("schedule.kind", "sequence", from);
     recipe.make("schedule.sequence",

@@ -105,6 +105,16 @@ TEST(Schedule, AnEntryStartsAtTheRateThatWasReached) {
                {0.002, 0.002, 0.001, 0.001, 0.0005, 0.0004, 0.0003});
 }
 
+// torch: LambdaLR(optimizer, lambda s: (s + 1) / 4 if s < 4 else 1 - (s - 4) / 5)
+TEST(Schedule, TheSequenceOfATorchtitanFileIsItsLinearWarmupStableDecay) {
+  expect_rates({.kind = ScheduleKind::kSequence,
+                .warmup_start_factor = 0.25,
+                .sequence = {{ScheduleKind::kLinearWarmup, 3},
+                             {ScheduleKind::kConstant, 1},
+                             {ScheduleKind::kLinearDecay}}},
+               {0.0005, 0.001, 0.0015, 0.002, 0.002, 0.0016, 0.0012, 0.0008, 0.0004});
+}
+
 TEST(Schedule, ASequenceThatIsOverStaysWhereItEnded) {
   expect_rates({.kind = ScheduleKind::kSequence,
                 .min_lr = 5e-4,

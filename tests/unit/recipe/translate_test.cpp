@@ -73,7 +73,8 @@ TEST(Translate, ReadsTorchtitan) {
          8);
   EXPECT_EQ(value(made, "model.preset"), "llama_3_1_8b");
   EXPECT_EQ(value(made, "train.global_batch_size"), "16");
-  EXPECT_EQ(value(made, "schedule.sequence"), "[linear_warmup 5, linear_decay]");
+  EXPECT_EQ(value(made, "schedule.sequence"), "[linear_warmup 4, constant 1, linear_decay]");
+  EXPECT_EQ(value(made, "schedule.warmup_start_factor"), "0.2");
   EXPECT_EQ(value(made, "optim.lr"), "8.0e-4") << "its default";
   EXPECT_TRUE(remarks(made, "line 13: parallelism.tensor_parallel_degree: 2; there is no tensor"));
   EXPECT_FALSE(remarks(made, "pipeline_parallel_degree"));
@@ -155,8 +156,12 @@ TEST(Translate, WarmsUpAsThere) {
   EXPECT_EQ(warmup("a.yml", axolotl + "lr_scheduler: constant\n"), "") << "it has none there";
   EXPECT_EQ(warmup("a.yml", axolotl + "lr_scheduler: polynomial\nwarmup_steps: 7\n"), "7");
   const std::string titan = "[job]\ndump_folder = \"o\"\n[training]\nsteps = 500\n";
-  EXPECT_EQ(warmup("t.toml", titan), "[linear_warmup 200, linear_decay]");
-  EXPECT_EQ(warmup("t.toml", titan + "[lr_scheduler]\nwarmup_steps = 0\n"), "[linear_decay]");
+  EXPECT_EQ(warmup("t.toml", titan), "[linear_warmup 199, constant 1, linear_decay]");
+  const std::string scheduler = titan + "[lr_scheduler]\nwarmup_steps = ";
+  EXPECT_EQ(warmup("t.toml", scheduler + "0\n"), "[linear_decay]");
+  EXPECT_EQ(warmup("t.toml", scheduler + "1\n"), "[constant 1, linear_decay]");
+  EXPECT_EQ(warmup("t.toml", scheduler + "3\ndecay_type = \"cosine\"\n"),
+            "[linear_warmup 2, constant 1, cosine]");
 }
 
 TEST(Translate, GivesAutoModelsScheduleItsOwnDefaults) {
