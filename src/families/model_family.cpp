@@ -101,8 +101,12 @@ ModelDescription describe_model(const std::string& source, const std::string& wh
   }
   std::vector<std::string> known;
   for (const Family& family : families()) known.emplace_back(family.model_type);
-  config.fail(
-      str("model_type '", printable(type), "' cannot be imported; supported types: ", join(known, ", ")));
+  config.fail(str("model_type '", printable(type), "' cannot be ",
+                  config.is_import() ? "imported" : "exported", "; supported types: ", join(known, ", "),
+                  config.is_import()
+                      ? ""
+                      : "; `echelon-ckpt consolidate CKPT --to safetensors` writes its weights, "
+                        "with --optimizer also the averaged ones"));
 }
 
 NameEndings transposed_endings(const std::string& config) {

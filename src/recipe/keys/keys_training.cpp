@@ -78,7 +78,8 @@ std::vector<Key> parameter_keys() {
        "applies. 0: the parameters are frozen. They have no gradient, which therefore counts in neither norm "
        "nor clipping, no weight decay and no optimizer state; units that are frozen as a whole send none."},
       {ECHELON_KEY(optim.ema_decay), kBelowOne, "",
-       "Decay of an exponential moving average of the weights, sharded like them. 0: none."},
+       "Decay of an exponential moving average of the weights, sharded like them; "
+       "[exported](echelon_ckpt.md#export-ckpt) with `--ema`. 0: none."},
   };
 }
 

@@ -117,6 +117,17 @@ TEST(ModelDescription, WarnsOfDropoutThatTrainingLacks) {
                   "'attention_dropout' is 1; expected a number from 0 to less than 1");
 }
 
+TEST(ModelDescription, OfNoFamilyIsRefusedForWhatItIsWanted) {
+  const auto said = [](Purpose purpose) {
+    return test::refusal(Code::kCheckpoint, [&] {
+      return describe_model(R"({"model_type": "vit"})", "config.json", purpose, {});
+    });
+  };
+  EXPECT_MENTIONS(said(Purpose::kImport), "model_type 'vit' cannot be imported; supported types: ");
+  EXPECT_MENTIONS(said(Purpose::kExport), "model_type 'vit' cannot be exported; supported types: ",
+                  "consolidate CKPT --to safetensors");
+}
+
 TEST(ModelWeights, AreReadInAnyStretchInTheTypeThatIsWanted) {
   const test::TempDir dir;
   write_folder(dir.path());
