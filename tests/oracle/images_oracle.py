@@ -13,8 +13,9 @@ import dump
 
 EXACT = 1e-5
 BF16 = 1e-1  # of biases, whose gradients are sums that cancel
-VIT = ["model.kind=vit", "model.patch_size=4", "model.init_std=0.15"]
-DEEPVIT = ["model.kind=deepvit", "model.patch_size=4", "model.init_std=0.15"]
+BLOCKS = ["model.hidden_size=48", "model.intermediate_size=112", "model.layers=2", "model.heads=4", "model.patch_size=4"]
+VIT = ["model.kind=vit", *BLOCKS, "model.init_std=0.15"]
+DEEPVIT = ["model.kind=deepvit", *BLOCKS, "model.init_std=0.15"]
 BY_SIZE = ["shard.wrap.policy=size_based", "shard.wrap.min_params=2000"]
 # name: (overrides, ranks, largest relative error)
 CASES = {
@@ -36,7 +37,7 @@ CASES = {
                              "model.layers=3", "model.patch_size=8", "model.norm_eps=0.1"], (1, 3), EXACT),
     "vit_recomputed": (VIT + ["activation_checkpointing.policy=full"], (2,), EXACT),
     "vit_selective": (VIT + ["activation_checkpointing.policy=selective"], (1, 2), EXACT),
-    "vit_bf16": (["model.kind=vit", "model.patch_size=4", "model.init_std=0.05", "precision.param=bf16"], (2,), BF16),
+    "vit_bf16": (VIT + ["model.init_std=0.05", "precision.param=bf16"], (2,), BF16),
     "deepvit": (DEEPVIT, (1, 2, 3), EXACT),
     "deepvit_by_size": (DEEPVIT + BY_SIZE, (2, 3), EXACT),
     "deepvit_zero2": (DEEPVIT + ["shard.strategy=shard_grad_op"], (2, 3), EXACT),
@@ -44,7 +45,7 @@ CASES = {
                                      "model.layers=3", "model.patch_size=8", "model.norm_eps=0.1"], (1, 3), EXACT),
     "deepvit_recomputed": (DEEPVIT + ["activation_checkpointing.policy=full"], (2,), EXACT),
     "deepvit_selective": (DEEPVIT + ["activation_checkpointing.policy=selective"], (1, 2), EXACT),
-    "deepvit_bf16": (["model.kind=deepvit", "model.patch_size=4", "model.init_std=0.05", "precision.param=bf16"], (2,), BF16),
+    "deepvit_bf16": (DEEPVIT + ["model.init_std=0.05", "precision.param=bf16"], (2,), BF16),
 }
 # Trained with dropout; compared with one rank and one unit.
 DROPOUT = {

@@ -186,7 +186,7 @@ void shrink_schedule(ScheduleOptions& schedule) {
 }
 
 void shrink_data(DataOptions& data) {
-  data.seq_len = std::min(data.seq_len, kTokens);
+  data.seq_len = gives_images(data.kind) ? DataOptions{}.seq_len : std::min(data.seq_len, kTokens);
   data.target_len =
       gives_pairs(data.kind) ? std::min(data.target_len, kTargetTokens) : DataOptions{}.target_len;
   data.full_length = false;

@@ -282,9 +282,24 @@ void check_memory(const CheckpointOptions& checkpoint, const RecipeTexts& texts,
                        "'; expected an absolute path, because it means a folder of every node")});
 }
 
+bool validates(const TrainOptions& train) {
+  return train.validate_every_steps > 0 || train.validate_every_epochs > 0;
+}
+
+void check_generation(const Recipe& recipe, const RecipeTexts& texts, std::vector<Conflict>& found) {
+  if (!is_used("data.validation.generate", recipe)) return;
+  if (recipe.data.validation.generate == 0)
+    report_set({"data.validation.beams", "data.validation.max_new_tokens"}, "data.validation.generate",
+               " is 0: no text is generated; remove it, or set data.validation.generate", texts, found);
+  if (!validates(recipe.train))
+    report_set({"data.validation.generate"}, "train.validate_every_steps",
+               " and train.validate_every_epochs are 0: nothing is validated; set one of them, or "
+               "data.validation.generate: 0",
+               texts, found);
+}
+
 void check_best(const Recipe& recipe, std::vector<Conflict>& found) {
-  const bool validates = recipe.train.validate_every_steps > 0 || recipe.train.validate_every_epochs > 0;
-  if (recipe.checkpoint.keep_best && !validates && recipe.evaluation.best.empty())
+  if (recipe.checkpoint.keep_best && !validates(recipe.train) && recipe.evaluation.best.empty())
     found.push_back({{"checkpoint.keep_best", "train.validate_every_steps"},
                      "checkpoint.keep_best is true, but nothing says which step is the best; set "
                      "train.validate_every_steps, train.validate_every_epochs or evaluation.best"});
@@ -350,6 +365,7 @@ void find_contradictions(const Recipe& recipe, std::vector<Conflict>& found) {
   check_initial_weights(recipe, texts, found);
   check_lora(recipe, texts, found);
   check_memory(recipe.checkpoint, texts, found);
+  check_generation(recipe, texts, found);
   check_best(recipe, found);
   if (recipe.evaluation.tasks.empty())
     report_set(

@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
 
+#include "data/options.h"
+#include "optim/options.h"
 #include "shapes/llama_family.h"
 
 namespace echelon::recipe {
@@ -39,5 +41,20 @@ inline constexpr std::uint16_t kPartlyTurnedLlamas =
     llamas_with([](const LlamaFamily& family) { return family.turns_part; });
 inline constexpr std::uint16_t kWindowLlamas =
     llamas_with([](const LlamaFamily& family) { return family.has_window; });
+
+inline constexpr std::uint16_t kStretched =
+    any_of(RopeKind::kLinear, RopeKind::kDynamic, RopeKind::kLlama3, RopeKind::kYarn);
+inline constexpr std::uint16_t kAdamWs =
+    any_of(OptimKind::kAdamW, OptimKind::kAnyPrecisionAdamW, OptimKind::kMuon);
+inline constexpr std::uint16_t kWarmups =
+    any_of(ScheduleKind::kLinearWarmup, ScheduleKind::kWarmupCosine, ScheduleKind::kWarmupStableDecay);
+
+/// Models of blocks, those of them that take token ids, and data that give ids.
+inline constexpr auto kBlocks = static_cast<std::uint16_t>(~any_of(ModelKind::kCnn));
+inline constexpr auto kOfTokens =
+    static_cast<std::uint16_t>(~any_of(ModelKind::kVit, ModelKind::kDeepVit, ModelKind::kCnn));
+inline constexpr std::uint16_t kTokenData =
+    any_of(DataKind::kTokens, DataKind::kPairs, DataKind::kChat, DataKind::kPreference,
+           DataKind::kSyntheticTokens, DataKind::kSyntheticPairs);
 
 }  // namespace echelon::recipe

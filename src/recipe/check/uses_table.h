@@ -7,16 +7,14 @@
 
 namespace echelon::recipe {
 
-inline constexpr std::uint16_t kStretched =
-    any_of(RopeKind::kLinear, RopeKind::kDynamic, RopeKind::kLlama3, RopeKind::kYarn);
-
-inline constexpr std::uint16_t kAdamWs =
-    any_of(OptimKind::kAdamW, OptimKind::kAnyPrecisionAdamW, OptimKind::kMuon);
-inline constexpr std::uint16_t kWarmups =
-    any_of(ScheduleKind::kLinearWarmup, ScheduleKind::kWarmupCosine, ScheduleKind::kWarmupStableDecay);
-
 /// All uses. A key without one is always used.
 inline constexpr std::array kUses{
+    Use{"model.vocab_size", "model.kind", kOfTokens},
+    Use{"model.layers", "model.kind", kBlocks},
+    Use{"model.hidden_size", "model.kind", kBlocks},
+    Use{"model.heads", "model.kind", kBlocks},
+    Use{"model.intermediate_size", "model.kind", kBlocks},
+    Use{"model.norm_eps", "model.kind", kBlocks},
     Use{"model.kv_heads", "model.kind", kLlamas},
     Use{"model.max_positions", "model.kind", kLlamas | any_of(ModelKind::kGpt2, ModelKind::kGptNeoX)},
     Use{"model.rope_theta", "model.kind", kLlamas | any_of(ModelKind::kGptNeoX)},
@@ -63,6 +61,8 @@ inline constexpr std::array kUses{
     Use{"model.channels", "model.kind", any_of(ModelKind::kVit, ModelKind::kDeepVit, ModelKind::kCnn)},
     Use{"model.classes", "model.kind", any_of(ModelKind::kVit, ModelKind::kDeepVit, ModelKind::kCnn)},
     Use{"precision.matmul", "model.kind", kLlamas | any_of(ModelKind::kGpt2)},
+    Use{"data.seq_len", "data.kind", kTokenData},
+    Use{"data.tokenizer", "data.kind", kTokenData},
     Use{"data.full_length", "data.kind", any_of(DataKind::kSyntheticPairs)},
     Use{"data.validation.sources", "data.kind",
         any_of(DataKind::kTokens, DataKind::kPairs, DataKind::kChat, DataKind::kPreference)},

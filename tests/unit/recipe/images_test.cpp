@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "base/str.h"
 #include "support/matches.h"
 #include "unit/recipe/recipe_support.h"
 
@@ -66,6 +67,17 @@ TEST(ImageRecipe, RefusesWhatItsKindOfDataDoesNotUse) {
   EXPECT_MENTIONS(refusal("model: {kind: vit}\ndata: {kind: synthetic_images, validation: {path: x}}\n"),
                   "data.kind: synthetic_images reads no files; set data.validation.samples instead");
   EXPECT_MENTIONS(refusal(kMnist + "  validation: {samples: 5}\n"), "data.kind: idx does not use");
+  for (const char* key : {"data.seq_len=64", "data.tokenizer=t.json"})
+    EXPECT_MENTIONS(refusal(kMnist, {key}), "which data.kind: idx does not use") << key;
+}
+
+TEST(ImageRecipe, RefusesSizesThatItsModelDoesNotHave) {
+  for (const char* key :
+       {"layers=2", "hidden_size=64", "heads=4", "intermediate_size=128", "vocab_size=100", "norm_eps=0.1"})
+    EXPECT_MENTIONS(refusal(kMnist, {str("model.", key)}), "which model.kind: cnn does not use") << key;
+  const std::string vit = "model: {kind: vit}\ndata: {kind: synthetic_images}\n";
+  EXPECT_MENTIONS(refusal(vit, {"model.vocab_size=100"}), "which model.kind: vit does not use");
+  EXPECT_EQ(refusal(vit, {"model.layers=2", "model.norm_eps=0.1"}), "accepted");
 }
 
 TEST(ImageRecipe, ValidatesOnComputedImagesWithoutAFile) {
