@@ -143,9 +143,9 @@ std::vector<Key> precision_keys() {
        "`param` of the modules that match; of several matching patterns the last one applies."},
       {ECHELON_KEY(precision.loss_scale), NumberRange{0.0, 1e30, true, false}, "",
        "Where anything is fp16: initial factor on the loss, a power of two; halved when gradients "
-       "overflow."},
+       "overflow, down to 2^-16."},
       {ECHELON_KEY(precision.loss_scale_growth_steps), IntegerRange{1, kMaxSteps}, "optimizer steps",
-       "Where anything is fp16: the factor is doubled after this many consecutive finite steps."},
+       "Where anything is fp16: the factor is doubled after this many consecutive finite steps, up to 2^24."},
   };
 }
 
