@@ -19,8 +19,9 @@ struct TrainState {
   const Loader& data;
   Ema* ema = nullptr;  ///< null: no averaged weights
 
-  std::int64_t step = 0;     ///< completed steps, including skipped ones
-  std::int64_t skipped = 0;  ///< steps that changed no weight
+  std::int64_t step = 0;              ///< completed steps, including skipped ones
+  std::int64_t skipped = 0;           ///< steps that changed no weight
+  std::int64_t skipped_in_a_row = 0;  ///< the last ones of them
   LossScale loss_scale;
   DataPosition position;  ///< first sample of the next step
   /// Tokens read in all steps so far. Nothing if the run began with a version that did not count them.

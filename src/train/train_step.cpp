@@ -208,7 +208,7 @@ void TrainStep::update_weights(double lr, double grad_norm, double gradient_fact
   state_.optim.step(state_.step + 1 - state_.skipped, lr, factor);
   if (state_.ema != nullptr) state_.ema->update();
   state_.model.weights_updated();
-  skipped_in_a_row_ = 0;
+  state_.skipped_in_a_row = 0;
 }
 
 /// Collective if it throws; all ranks decide alike, because `result` is the same on all.
@@ -219,15 +219,15 @@ void TrainStep::leave_out(const Result& result) {
                      : std::isfinite(result.loss) ? "gradient norm is not finite"
                                                   : "loss is not finite";
   ++state_.skipped;
-  ++skipped_in_a_row_;
+  ++state_.skipped_in_a_row;
   // Expected with loss scaling; halving the scale is the remedy.
   const bool overflow = !empty && state_.loss_scale.can_shrink();
   const bool allowed = (empty || options_.train.non_finite == NonFinite::kSkip) &&
-                       skipped_in_a_row_ <= options_.train.max_skipped_steps;
+                       state_.skipped_in_a_row <= options_.train.max_skipped_steps;
   if (!allowed && !overflow) {
     const std::string saved = votes_.give_up();
     throw Error(Code::kTraining, "step ", number, ": ", what,
-                skipped_in_a_row_ > 1 ? str(", for ", skipped_in_a_row_, " steps in a row") : "",
+                state_.skipped_in_a_row > 1 ? str(", for ", state_.skipped_in_a_row, " steps in a row") : "",
                 "; the weights were not touched by this step. ",
                 empty
                     ? "Look at the data: which targets are masked, and what is left out as too long or bad; "

@@ -98,7 +98,6 @@ class TrainStep {
   double compute_s_ = 0;
   double optimizer_s_ = 0;
   double agree_wait_s_ = 0;  ///< in the reductions that end steps
-  std::int64_t skipped_in_a_row_ = 0;
 };
 
 }  // namespace echelon

@@ -11,6 +11,7 @@ std::string trainer_state_json(const TrainState& state, int ranks) {
                                  .data_fingerprint = state.data.fingerprint(),
                                  .ranks = ranks,
                                  .skipped_steps = state.skipped,
+                                 .skipped_in_a_row = state.skipped_in_a_row,
                                  .tokens = state.tokens};
   if (state.loss_scale.used())
     saved.loss_scale = {state.loss_scale.factor(), state.loss_scale.finite_in_a_row()};
@@ -32,6 +33,7 @@ void apply_trainer_state(const checkpoint::TrainerState& saved, TrainState& stat
   state.step = saved.step;
   state.position.next_sample = saved.next_sample;
   state.skipped = saved.skipped_steps;
+  state.skipped_in_a_row = saved.skipped_in_a_row;
   state.tokens = saved.tokens;
   if (saved.loss_scale) state.loss_scale.restore(saved.loss_scale->factor, saved.loss_scale->finite_in_a_row);
   state.best = saved.best;

@@ -57,12 +57,15 @@ TrainerState parse(const Json& json, std::int64_t step, const std::string& what)
       .best = parse_best(json, what)};
   if (json.contains("ranks")) state.ranks = static_cast<int>(count(json, "ranks", kMaxRanks, what));
   if (json.contains("skipped_steps")) state.skipped_steps = count(json, "skipped_steps", kMaxStep, what);
+  if (json.contains("skipped_in_a_row"))
+    state.skipped_in_a_row = count(json, "skipped_in_a_row", kMaxStep, what);
   if (json.contains("tokens")) state.tokens = count(json, "tokens", kMaxSample, what);
   const auto refuse = [&](const char* key, std::int64_t value) {
     throw Error(Code::kCheckpoint, what, ": '", key, "' is ", value, " in the checkpoint of step ", step);
   };
   if (state.step != step) refuse("step", state.step);
   if (state.skipped_steps > step) refuse("skipped_steps", state.skipped_steps);
+  if (state.skipped_in_a_row > state.skipped_steps) refuse("skipped_in_a_row", state.skipped_in_a_row);
   if (state.best && state.best->step > step) refuse("step' of 'best", state.best->step);
   return state;
 }
@@ -74,7 +77,8 @@ std::string trainer_state_text(const TrainerState& state) {
             {"next_sample", state.next_sample},
             {"data_fingerprint", state.data_fingerprint},
             {"ranks", state.ranks},
-            {"skipped_steps", state.skipped_steps}};
+            {"skipped_steps", state.skipped_steps},
+            {"skipped_in_a_row", state.skipped_in_a_row}};
   if (state.tokens) json["tokens"] = *state.tokens;
   if (state.loss_scale) {
     json["loss_scale"] = {{"factor", state.loss_scale->factor},

@@ -13,6 +13,7 @@ struct TrainerState {
   std::uint32_t data_fingerprint = 0;
   int ranks = 1;  ///< world size of the save
   std::int64_t skipped_steps = 0;
+  std::int64_t skipped_in_a_row = 0;   ///< the last ones of them; 0 also of an older version's
   std::optional<std::int64_t> tokens;  ///< trained on so far; nothing: an older version did not count
 
   struct LossScale {

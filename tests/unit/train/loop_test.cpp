@@ -67,6 +67,7 @@ struct OneRun {
     optim = make_optimizer(options.optim, *model);
     state = std::make_unique<TrainState>(
         TrainState{.model = *model, .optim = *optim, .data = data, .best = best});
+    state->skipped_in_a_row = skipped_in_a_row;
     state->loss_scale = LossScale(engine.precision, model->needs_loss_scale());
     const RunFolder folder(temporary.path(), false);
     Checkpointer checkpointer({}, folder, comm, {});
@@ -103,6 +104,7 @@ struct OneRun {
   std::int64_t counted_in_validation = 1'000'000;
   RunEvaluation* evaluation = nullptr;
   std::optional<BestValidation> best;  ///< of before the run
+  std::int64_t skipped_in_a_row = 0;   ///< steps just before the run
   LoopOptions options;
   EngineOptions engine;
   std::unique_ptr<ShardedModel> model;
@@ -231,6 +233,9 @@ TEST(TrainLoop, StepsInWhichNothingCountsEndTheRunAfterTooManyInARow) {
   run.options.train.steps = 20;
   EXPECT_THROW(run.train(), Error);
   EXPECT_EQ(run.state->skipped, run.options.train.max_skipped_steps + 1);
+  run.skipped_in_a_row = run.options.train.max_skipped_steps;
+  EXPECT_THROW(run.train(), Error);
+  EXPECT_EQ(run.state->skipped, 1) << "those before a resume are counted";
 }
 
 TEST(TrainLoop, CountsTokensAndSamplesAndTellsTheTime) {

@@ -43,7 +43,10 @@ std::string poisoned(OneRun& run, std::int64_t step) {
 TEST(Restore, ATrainerStateThatIsUnsoundIsPassedOver) {
   OneRun run;
   run.state.tokens = 99;
+  run.state.skipped = 2;
+  run.state.skipped_in_a_row = 1;
   run.save(2);
+  run.state.skipped_in_a_row = 2;
   run.state.tokens = 199;
   run.save(4, poisoned(run, 4));
   run.save(6, R"({"step":6})");
@@ -52,6 +55,7 @@ TEST(Restore, ATrainerStateThatIsUnsoundIsPassedOver) {
   EXPECT_EQ(run.state.step, 2);
   EXPECT_EQ(run.state.position.next_sample, 16);
   EXPECT_EQ(run.state.tokens, 99);
+  EXPECT_EQ(run.state.skipped_in_a_row, 1);
 }
 
 TEST(Restore, WhereAllTrainerStatesAreUnsoundThatIsACheckpointFaultThatNamesTheFolder) {

@@ -42,21 +42,25 @@ const std::vector<std::pair<std::string, std::string>>& unsound() {
       {replaced("\"next_sample\":9600,", ""), "next_sample"},
       {replaced("\"data_fingerprint\":7,", ""), "data_fingerprint"},
       {replaced("\"skipped_steps\":3", "\"skipped_steps\":1201"), "skipped_steps"},
+      {replaced("\"skipped_steps\":3", "\"skipped_steps\":3,\"skipped_in_a_row\":4"), "skipped_in_a_row"},
       {replaced("\"ranks\":2", "\"ranks\":2.5"), "ranks"},
   };
   return all;
 }
 
 TEST(TrainerState, ComesBackAsItWas) {
-  const TrainerState state = parse_trainer_state(kWhole, 1200, "here");
+  TrainerState state = parse_trainer_state(kWhole, 1200, "here");
   EXPECT_EQ(state.next_sample, 9600);
   EXPECT_EQ(state.skipped_steps, 3);
   EXPECT_EQ(state.loss_scale->finite_in_a_row, 5);
   EXPECT_EQ(state.best->value, 2.5);
+  EXPECT_EQ(state.skipped_in_a_row, 0) << "as older versions wrote it";
+  state.skipped_in_a_row = 2;
   const TrainerState again = parse_trainer_state(trainer_state_text(state), 1200, "there");
   EXPECT_EQ(again.loss_scale->factor, 1024.0);
   EXPECT_EQ(again.best->step, 1100);
   EXPECT_EQ(again.ranks, 2);
+  EXPECT_EQ(again.skipped_in_a_row, 2);
   EXPECT_EQ(again.data_fingerprint, 7U);
 }
 
