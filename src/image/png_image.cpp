@@ -1,6 +1,5 @@
 #include <png.h>
 
-#include <algorithm>
 #include <array>
 #include <csetjmp>
 #include <cstdio>
@@ -47,7 +46,7 @@ class PngDecoder {
   ~PngDecoder() { ::png_destroy_read_struct(&png_, &info_, nullptr); }
 
   /// False: error_text() tells why.
-  bool read_header(std::int64_t max_pixels) {
+  bool read_header() {
     std::snprintf(state_.text.data(), state_.text.size(), "out of memory");
     if (setjmp(state_.mark) != 0) return false;
     png_ = ::png_create_read_struct(PNG_LIBPNG_VER_STRING, &state_, leave, ignore_warning);
@@ -55,8 +54,7 @@ class PngDecoder {
     info_ = ::png_create_info_struct(png_);
     if (info_ == nullptr) return false;
     ::png_set_read_fn(png_, &state_, take_bytes);
-    const auto most = static_cast<png_uint_32>(std::min<std::int64_t>(max_pixels, PNG_UINT_31_MAX));
-    ::png_set_user_limits(png_, most, most);
+    ::png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // check_image_size() says what to do
     ::png_set_chunk_malloc_max(png_, kMostChunkBytes);
     ::png_read_info(png_, info_);
     return true;
@@ -100,7 +98,7 @@ class PngDecoder {
 Image decode_png(std::span<const std::uint8_t> bytes, std::string_view name, std::int64_t max_pixels) {
   PngDecoder decoder(bytes);
   const auto fail = [&] { refuse_image(name, str("is a damaged PNG file: ", decoder.error_text())); };
-  if (!decoder.read_header(max_pixels)) fail();
+  if (!decoder.read_header()) fail();
   check_image_size(name, decoder.width(), decoder.height(), max_pixels);
   if (!decoder.choose_output()) fail();
   Image image{decoder.width(), decoder.height(), decoder.channels(), {}};

@@ -129,6 +129,18 @@ TEST(ImageFile, OfSizeZeroIsRefused) {
             str("image '", (dir / "a.png").string(), "' is a damaged PNG file: Invalid IHDR data"));
 }
 
+TEST(ImageFile, WiderThanAllPixelsThatAreAcceptedIsNotCalledDamaged) {
+  const TempDir dir;
+  // IHDR of 200000001 x 1 pixels with its right checksum, and the beginning of the pixels.
+  const std::string_view bytes(
+      "\x89PNG\r\n\x1A\n\0\0\0\x0DIHDR\x0B\xEB\xC2\x01\0\0\0\x01\x08\x02\0\0\0\xB7\x7C\xDE\x2A\0\0\0\0IDAT",
+      41);
+  write_bytes(dir / "a.png", bytes);
+  EXPECT_EQ(message_of([&] { (void)data::decode_image(dir / "a.png", 3, kManyPixels); }),
+            str("image '", (dir / "a.png").string(), "' has 200000001 x 1 pixels; at most ", kManyPixels,
+                " are accepted: raise data.image.max_pixels if this size is intended"));
+}
+
 TEST(Image, MirroredTwiceIsItself) {
   Image image{3, 2, 3, {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19}};
   const Image before = image;
