@@ -60,14 +60,14 @@ struct Attend : torch::autograd::Function<Attend> {
 
 class RecordingKernels final : public ops::DeviceKernels {
  public:
-  void rms_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y, const at::Tensor&, double,
-                NormRounding) const override {
-    pass("rms_norm", x, {x, weight, y});
+  void rms_norm(const at::Tensor& x, const at::Tensor& added, const at::Tensor& sum, const at::Tensor& weight,
+                const at::Tensor& y, const at::Tensor&, double, NormRounding) const override {
+    pass("rms_norm", x, {x, added, sum, weight, y});
   }
-  void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
-                         const at::Tensor&, const at::Tensor& dx, const at::Tensor& dw,
-                         NormRounding) const override {
-    pass("rms_norm_backward", x, {dy, x, weight, dx, dw});
+  void rms_norm_backward(const at::Tensor& dy, const at::Tensor& dsum, const at::Tensor& x,
+                         const at::Tensor& weight, const at::Tensor&, const at::Tensor& dx,
+                         const at::Tensor& dw, NormRounding) const override {
+    pass("rms_norm_backward", x, {dy, dsum, x, weight, dx, dw});
   }
   void swiglu(const at::Tensor& gate_up, const at::Tensor& result) const override {
     pass("swiglu", gate_up, {gate_up, result});

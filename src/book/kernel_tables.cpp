@@ -54,10 +54,11 @@ template <class T>
 constexpr Table<T> table() {
   using I = std::int64_t;
   return {
-      .rms_norm = [](const T*, const T*, T*, float*, const NormRows& x, float,
-                     NormRounding) { pass<T>("rms_norm", 2 * x.numel()); },
-      .rms_norm_backward = [](const T*, const T*, const T*, const float*, T*, float*, const NormRows& x,
-                              NormRounding) { pass<T>("rms_norm_backward", 3 * x.numel()); },
+      .rms_norm = [](const T*, const T* added, T*, const T*, T*, float*, const NormRows& x, float,
+                     NormRounding) { pass<T>("rms_norm", (added == nullptr ? 2 : 4) * x.numel()); },
+      .rms_norm_backward =
+          [](const T*, const T* dsum, const T*, const T*, const float*, T*, float*, const NormRows& x,
+             NormRounding) { pass<T>("rms_norm_backward", (dsum == nullptr ? 3 : 4) * x.numel()); },
       .layer_norm = [](const T*, const T*, const T*, T*, float*, I rows, I n,
                        float) { pass<T>("layer_norm", 2 * rows * n); },
       .layer_norm_backward = [](const T*, const T*, const T*, const float*, T*, float*, float*, I rows,

@@ -75,30 +75,44 @@ TYPED_TEST(GpuKernels, RmsNormAndItsGradientsMatchTheCpu) {
     const auto x = random_values<T>(rows * n, 1);
     const auto w = random_values<T>(n, 2);
     const auto dy = random_values<T>(rows * n, 3);
+    const auto added = random_values<T>(rows * n, 4);
+    const auto dsum = random_values<T>(rows * n, 5);
+    std::vector<T> sum(x.size());
     std::vector<T> y(x.size());
     std::vector<T> dx(x.size());
     std::vector<float> inv(static_cast<std::size_t>(rows));
     std::vector<float> dw(static_cast<std::size_t>(n));
-    kernels::kernels<T>().rms_norm(x.data(), w.data(), y.data(), inv.data(), {rows, n}, 1e-5F, rounding);
-    kernels::kernels<T>().rms_norm_backward(dy.data(), x.data(), w.data(), inv.data(), dx.data(), dw.data(),
-                                            {rows, n}, rounding);
+    kernels::kernels<T>().rms_norm(x.data(), added.data(), sum.data(), w.data(), y.data(), inv.data(),
+                                   {rows, n}, 1e-5F, rounding);
+    kernels::kernels<T>().rms_norm_backward(dy.data(), dsum.data(), sum.data(), w.data(), inv.data(),
+                                            dx.data(), dw.data(), {rows, n}, rounding);
     const OnDevice<T> xs(x, shift);
+    const OnDevice<T> addeds(added, shift);
+    const OnDevice<T> sums(std::vector<T>(x.size()), shift);
     const OnDevice<T> ws(w, shift);
     const OnDevice<T> dys(dy, shift);
+    const OnDevice<T> dsums(dsum, shift);
     const OnDevice<T> ys(std::vector<T>(x.size()), shift);
     const OnDevice<T> dxs(std::vector<T>(x.size()), shift);
     const OnDevice<float> invs(std::vector<float>(inv.size()));
     const OnDevice<float> dws(std::vector<float>(dw.size(), NAN));
     const OnDevice<float> partial(std::vector<float>(size_of_product(gpu::rms_norm_partials(rows), n), NAN));
-    ASSERT_EQ(gpu::rms_norm(kType<T>, xs.data(), ws.data(), ys.data(), invs.data(), rows, n, 1e-5F, rounding,
-                            nullptr),
-              cudaSuccess);
-    const auto backward = [&] {
-      ASSERT_EQ(gpu::rms_norm_backward(kType<T>, dys.data(), xs.data(), ws.data(), invs.data(), dxs.data(),
-                                       dws.data(), partial.data(), rows, n, rounding, nullptr),
+    const auto forward = [&](const T* input, const T* more, T* total) {
+      ASSERT_EQ(gpu::rms_norm(kType<T>, input, more, total, ws.data(), ys.data(), invs.data(), rows, n, 1e-5F,
+                              rounding, nullptr),
                 cudaSuccess);
     };
-    backward();
+    const auto backward = [&](const T* more) {
+      ASSERT_EQ(gpu::rms_norm_backward(kType<T>, dys.data(), more, sums.data(), ws.data(), invs.data(),
+                                       dxs.data(), dws.data(), partial.data(), rows, n, rounding, nullptr),
+                cudaSuccess);
+    };
+    forward(xs.data(), addeds.data(), sums.data());
+    EXPECT_TRUE(same_bits(sums.values(), sum));
+    const auto whole = ys.values();
+    forward(sums.data(), nullptr, nullptr);
+    EXPECT_TRUE(same_bits(ys.values(), whole)) << "the norm is not that of the rounded sum";
+    backward(dsums.data());
     expect_close(ys.values(), doubles(y));
     expect_close(invs.values(), doubles(inv), 1e-5);
     expect_close(dxs.values(), doubles(dx), 4 * kRounding<T>);
@@ -106,8 +120,12 @@ TYPED_TEST(GpuKernels, RmsNormAndItsGradientsMatchTheCpu) {
     // The last bit of 1 / rms decides where a normalized value is rounded to.
     expect_close(first, doubles(dw),
                  rounding == NormRounding::kTwice ? std::max(1e-4, 2 * kRounding<T>) : 1e-4);
-    backward();
+    backward(nullptr);
     EXPECT_TRUE(same_bits(dws.values(), first)) << "the weight's gradient does not repeat";
+    std::vector<T> alone(x.size());
+    kernels::kernels<T>().rms_norm_backward(dy.data(), nullptr, sum.data(), w.data(), inv.data(),
+                                            alone.data(), nullptr, {rows, n}, rounding);
+    expect_close(dxs.values(), doubles(alone), 4 * kRounding<T>);
   }
 }
 

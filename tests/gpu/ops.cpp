@@ -72,6 +72,23 @@ TEST_P(GpuOps, RmsNormMatchesTheCpuAndAddsUpOverTwoPasses) {
   EXPECT_FALSE(w.gpu.value.grad().defined());
 }
 
+TEST_P(GpuOps, AddRmsNormMatchesTheCpu) {
+  Twin w({1000});
+  const at::Tensor value = random({33, 1000});
+  const at::Tensor added = random({33, 1000});
+  const at::Tensor factors = random({33, 1000});
+  const at::Tensor host = leaf(value, at::kCPU);
+  const at::Tensor gpu = leaf(value, at::kCUDA);
+  const SumAndNorm both = add_rms_norm(host, added, w.host, 1e-5, NormRounding::kTwice);
+  const SumAndNorm both_gpu = add_rms_norm(gpu, added.cuda(), w.gpu, 1e-5, NormRounding::kTwice);
+  EXPECT_TRUE(at::equal(both_gpu.sum.cpu(), both.sum));
+  expect_near(both_gpu.norm, both.norm, "norm");
+  (both.norm * factors + both.sum).sum().backward();
+  (both_gpu.norm * factors.cuda() + both_gpu.sum).sum().backward();
+  expect_near(gpu.grad(), host.grad(), "input gradient");
+  expect_near(w.gpu.gradient, w.host.gradient, "weight gradient");
+}
+
 TEST_P(GpuOps, SwiGluMatchesTheCpu) {
   const at::Tensor value = random({33, 600});
   const at::Tensor dy = random({33, 300});

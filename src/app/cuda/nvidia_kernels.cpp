@@ -35,6 +35,11 @@ void* memory(const at::Tensor& tensor, const char* what) {
   return tensor.mutable_data_ptr();
 }
 
+/// Null for an undefined tensor.
+void* memory_or_null(const at::Tensor& tensor, const char* what) {
+  return tensor.defined() ? memory(tensor, what) : nullptr;
+}
+
 float* floats(const at::Tensor& tensor, const char* what) {
   require(tensor.scalar_type() == at::kFloat, what, "fp32");
   return static_cast<float*>(memory(tensor, what));
@@ -87,28 +92,30 @@ bool takes_flash(const at::Tensor& q) {
 
 class NvidiaKernels final : public ops::DeviceKernels {
  public:
-  void rms_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y, const at::Tensor& inv_rms,
-                double eps, NormRounding rounding) const override {
+  void rms_norm(const at::Tensor& x, const at::Tensor& added, const at::Tensor& sum, const at::Tensor& weight,
+                const at::Tensor& y, const at::Tensor& inv_rms, double eps,
+                NormRounding rounding) const override {
     constexpr const char* kWhat = "rms_norm";
     const OnDevice device(x);
-    check_cuda(gpu::rms_norm(type_of(x, kWhat), memory(x, kWhat), memory(weight, kWhat), memory(y, kWhat),
+    check_cuda(gpu::rms_norm(type_of(x, kWhat), memory(x, kWhat), memory_or_null(added, kWhat),
+                             memory_or_null(sum, kWhat), memory(weight, kWhat), memory(y, kWhat),
                              floats(inv_rms, kWhat), x.size(0), x.size(1), static_cast<float>(eps), rounding,
                              device.stream()),
                kWhat);
   }
 
-  void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
-                         const at::Tensor& inv_rms, const at::Tensor& dx, const at::Tensor& dw,
-                         NormRounding rounding) const override {
+  void rms_norm_backward(const at::Tensor& dy, const at::Tensor& dsum, const at::Tensor& x,
+                         const at::Tensor& weight, const at::Tensor& inv_rms, const at::Tensor& dx,
+                         const at::Tensor& dw, NormRounding rounding) const override {
     constexpr const char* kWhat = "rms_norm_backward";
     const OnDevice device(x);
     const std::int64_t rows = x.size(0);
     const at::Tensor partial = at::empty({gpu::rms_norm_partials(rows), x.size(1)}, dw.options());
-    check_cuda(
-        gpu::rms_norm_backward(type_of(x, kWhat), memory(dy, kWhat), memory(x, kWhat), memory(weight, kWhat),
-                               floats(inv_rms, kWhat), memory(dx, kWhat), floats(dw, kWhat),
-                               floats(partial, kWhat), rows, x.size(1), rounding, device.stream()),
-        kWhat);
+    check_cuda(gpu::rms_norm_backward(type_of(x, kWhat), memory(dy, kWhat), memory_or_null(dsum, kWhat),
+                                      memory(x, kWhat), memory(weight, kWhat), floats(inv_rms, kWhat),
+                                      memory(dx, kWhat), floats(dw, kWhat), floats(partial, kWhat), rows,
+                                      x.size(1), rounding, device.stream()),
+               kWhat);
   }
 
   void swiglu(const at::Tensor& gate_up, const at::Tensor& result) const override {
@@ -252,8 +259,7 @@ class NvidiaKernels final : public ops::DeviceKernels {
     const OnDevice device(matrix);
     const at::Tensor& any = rows.defined() ? rows : transposed;
     check_cuda(gpu::fp8_cast(bf16(matrix, kWhat), floats(scale, kWhat), fp8_of(any.scalar_type(), kWhat),
-                             rows.defined() ? memory(rows, kWhat) : nullptr,
-                             transposed.defined() ? memory(transposed, kWhat) : nullptr, matrix.size(0),
+                             memory_or_null(rows, kWhat), memory_or_null(transposed, kWhat), matrix.size(0),
                              matrix.size(1), device.stream()),
                kWhat);
   }

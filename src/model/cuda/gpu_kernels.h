@@ -15,19 +15,20 @@
 /// input, same bits, on any device of one compute capability. Plain C++17: no libtorch.
 namespace echelon::gpu {
 
-/// y = x / rms(x) * w; inv_rms[r] = 1 / sqrt(mean(x^2) + eps). x, y: [rows, n].
-[[nodiscard]] cudaError_t rms_norm(DType type, const void* x, const void* w, void* y, float* inv_rms,
-                                   std::int64_t rows, std::int64_t n, float eps, NormRounding rounding,
-                                   cudaStream_t stream);
+/// y = x / rms(x) * w; inv_rms[r] = 1 / sqrt(mean(x^2) + eps). x, y: [rows, n]. With `added`, of that shape:
+/// sum = x + added is normed instead of x.
+[[nodiscard]] cudaError_t rms_norm(DType type, const void* x, const void* added, void* sum, const void* w,
+                                   void* y, float* inv_rms, std::int64_t rows, std::int64_t n, float eps,
+                                   NormRounding rounding, cudaStream_t stream);
 
 /// Rows of `partial` that rms_norm_backward needs.
 [[nodiscard]] std::int64_t rms_norm_partials(std::int64_t rows);
-/// dx, and dw[n] = the weight's gradient over all rows, fp32. partial: fp32 [rms_norm_partials(rows), n],
-/// overwritten.
-[[nodiscard]] cudaError_t rms_norm_backward(DType type, const void* dy, const void* x, const void* w,
-                                            const float* inv_rms, void* dx, float* dw, float* partial,
-                                            std::int64_t rows, std::int64_t n, NormRounding rounding,
-                                            cudaStream_t stream);
+/// dx, and dw[n] = the weight's gradient over all rows, fp32. dsum, the gradient of x from elsewhere, is part
+/// of dx; null: there is none. partial: fp32 [rms_norm_partials(rows), n], overwritten.
+[[nodiscard]] cudaError_t rms_norm_backward(DType type, const void* dy, const void* dsum, const void* x,
+                                            const void* w, const float* inv_rms, void* dx, float* dw,
+                                            float* partial, std::int64_t rows, std::int64_t n,
+                                            NormRounding rounding, cudaStream_t stream);
 
 /// gate_up: [rows, 2n] (gate | up); result[rows, n] = silu(gate) * up.
 [[nodiscard]] cudaError_t swiglu(DType type, const void* gate_up, void* result, std::int64_t rows,

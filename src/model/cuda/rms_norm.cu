@@ -32,10 +32,10 @@ __device__ inline void load_weight(const T* w, float (&to)[V], NormRounding roun
   for (int j = 0; j < V; ++j) to[j] += 1.0F;
 }
 
-/// One block a row.
+/// One block a row. A thread reads again only what it wrote itself.
 template <int V, class T>
-__global__ void forward_kernel(const T* x, const T* w, T* y, float* inv_rms, std::int64_t n, float eps,
-                               NormRounding rounding) {
+__global__ void forward_kernel(const T* x, const T* added, T* total, const T* w, T* y, float* inv_rms,
+                               std::int64_t n, float eps, NormRounding rounding) {
   const std::int64_t row = blockIdx.x;
   const std::int64_t first = static_cast<std::int64_t>(threadIdx.x) * V;
   const std::int64_t step = static_cast<std::int64_t>(blockDim.x) * V;
@@ -46,9 +46,16 @@ __global__ void forward_kernel(const T* x, const T* w, T* y, float* inv_rms, std
   float sum = 0;
   for (std::int64_t i = first; i < n; i += step) {
     load(x + i, xs);
+    if (added != nullptr) {
+      load(added + row * n + i, ws);
+#pragma unroll
+      for (int j = 0; j < V; ++j) xs[j] = rounded<T>(xs[j] + ws[j]);
+      store(total + row * n + i, xs);
+    }
 #pragma unroll
     for (int j = 0; j < V; ++j) sum += xs[j] * xs[j];
   }
+  if (added != nullptr) x = total + row * n;
   const float inv = 1.0F / sqrtf(block_sum(sum) / static_cast<float>(n) + eps);
   if (threadIdx.x == 0) inv_rms[row] = inv;
   for (std::int64_t i = first; i < n; i += step) {
@@ -61,11 +68,12 @@ __global__ void forward_kernel(const T* x, const T* w, T* y, float* inv_rms, std
 }
 
 /// Block b processes rows b, b + blocks, ... A thread owns the same V columns in every row, and the block all
-/// of them: what a row needs stays in registers, and the next row is on its way while this one is summed.
+/// of them: what a row needs stays in registers, and the next row is on its way while this one is summed. Its
+/// dsum is not: that would be more registers than there are.
 template <int V, class T>
 __global__ void __launch_bounds__(kRowThreads)
-    backward_row_kernel(const T* dy, const T* x, const T* w, const float* inv_rms, T* dx, float* partial,
-                        std::int64_t rows, std::int64_t n, NormRounding rounding) {
+    backward_row_kernel(const T* dy, const T* dsum, const T* x, const T* w, const float* inv_rms, T* dx,
+                        float* partial, std::int64_t rows, std::int64_t n, NormRounding rounding) {
   const std::int64_t column = static_cast<std::int64_t>(threadIdx.x) * V;
   const bool mine = column < n;
   float ws[V] = {};
@@ -81,32 +89,35 @@ __global__ void __launch_bounds__(kRowThreads)
   fetch(blockIdx.x);
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const float inv = inv_rms[row];
-    float dys[V];
-    float xs[V];
+    const Pack<T, V> own_dy = next_dy;
+    const Pack<T, V> own_x = next_x;
+    Pack<T, V> own_dsum{};
+    if (mine && dsum != nullptr) own_dsum = *reinterpret_cast<const Pack<T, V>*>(dsum + row * n + column);
+    fetch(row + gridDim.x);
+    float dxs[V];
     float dot = 0;
 #pragma unroll
     for (int j = 0; j < V; ++j) {
-      dys[j] = widen(next_dy.at[j]);
-      xs[j] = widen(next_x.at[j]);
-    }
-    fetch(row + gridDim.x);
-#pragma unroll
-    for (int j = 0; j < V; ++j) {
-      dot += dys[j] * xs[j] * ws[j];
-      sums[j] += dys[j] * normed<T>(xs[j] * inv, rounding);
+      const float dy_j = widen(own_dy.at[j]);
+      const float x_j = widen(own_x.at[j]);
+      dxs[j] = dy_j * ws[j];
+      dot += dxs[j] * x_j;
+      sums[j] += dy_j * normed<T>(x_j * inv, rounding);
     }
     const float correction = block_sum(dot) * inv * inv * inv / static_cast<float>(n);
 #pragma unroll
-    for (int j = 0; j < V; ++j) dys[j] = dys[j] * ws[j] * inv - xs[j] * correction;
-    if (mine) store(dx + row * n + column, dys);
+    for (int j = 0; j < V; ++j)
+      dxs[j] = dxs[j] * inv - widen(own_x.at[j]) * correction + widen(own_dsum.at[j]);
+    if (mine) store(dx + row * n + column, dxs);
   }
   if (mine) store(partial + static_cast<std::int64_t>(blockIdx.x) * n + column, sums);
 }
 
 /// As backward_row_kernel(), of rows that are longer or lie otherwise: columns are in shared memory.
 template <int V, class T>
-__global__ void backward_kernel(const T* dy, const T* x, const T* w, const float* inv_rms, T* dx,
-                                float* partial, std::int64_t rows, std::int64_t n, NormRounding rounding) {
+__global__ void backward_kernel(const T* dy, const T* dsum, const T* x, const T* w, const float* inv_rms,
+                                T* dx, float* partial, std::int64_t rows, std::int64_t n,
+                                NormRounding rounding) {
   partial += static_cast<std::int64_t>(blockIdx.x) * n;
   float* sums = n <= kSharedColumns ? dynamic_shared<float>() : partial;
   const std::int64_t first = static_cast<std::int64_t>(threadIdx.x) * V;
@@ -138,6 +149,11 @@ __global__ void backward_kernel(const T* dy, const T* x, const T* w, const float
       load_weight(w + i, ws, rounding);
 #pragma unroll
       for (int j = 0; j < V; ++j) dys[j] = dys[j] * ws[j] * inv - xs[j] * correction;
+      if (dsum != nullptr) {
+        load(dsum + at + i, xs);
+#pragma unroll
+        for (int j = 0; j < V; ++j) dys[j] += xs[j];
+      }
       store(dx + at + i, dys);
     }
   }
@@ -177,30 +193,34 @@ std::int64_t rms_norm_partials(std::int64_t rows) {
   return std::min(rows, kParts);
 }
 
-cudaError_t rms_norm(DType type, const void* x, const void* w, void* y, float* inv_rms, std::int64_t rows,
-                     std::int64_t n, float eps, NormRounding rounding, cudaStream_t stream) {
+cudaError_t rms_norm(DType type, const void* x, const void* added, void* sum, const void* w, void* y,
+                     float* inv_rms, std::int64_t rows, std::int64_t n, float eps, NormRounding rounding,
+                     cudaStream_t stream) {
   if (rows == 0) return cudaSuccess;
   if (rows > kMostBlocks) return cudaErrorInvalidConfiguration;
   return with_type(type, [&](auto tag) {
     using T = decltype(tag);
     constexpr int V = kVector<T>;
     const auto* xs = static_cast<const T*>(x);
+    const auto* more = static_cast<const T*>(added);
+    auto* sums = static_cast<T*>(sum);
     const auto* ws = static_cast<const T*>(w);
+    auto* ys = static_cast<T*>(y);
     const auto blocks = static_cast<unsigned>(rows);
-    if (n % V == 0 && on_borders({x, w, y})) {
-      launch(forward_kernel<V, T>, {blocks, threads_for(n, V), stream}, xs, ws, static_cast<T*>(y), inv_rms,
-             n, eps, rounding);
+    if (n % V == 0 && on_borders({x, added, sum, w, y})) {
+      launch(forward_kernel<V, T>, {blocks, threads_for(n, V), stream}, xs, more, sums, ws, ys, inv_rms, n,
+             eps, rounding);
     } else {
-      launch(forward_kernel<1, T>, {blocks, threads_for(n, 1), stream}, xs, ws, static_cast<T*>(y), inv_rms,
-             n, eps, rounding);
+      launch(forward_kernel<1, T>, {blocks, threads_for(n, 1), stream}, xs, more, sums, ws, ys, inv_rms, n,
+             eps, rounding);
     }
     return cudaGetLastError();
   });
 }
 
-cudaError_t rms_norm_backward(DType type, const void* dy, const void* x, const void* w, const float* inv_rms,
-                              void* dx, float* dw, float* partial, std::int64_t rows, std::int64_t n,
-                              NormRounding rounding, cudaStream_t stream) {
+cudaError_t rms_norm_backward(DType type, const void* dy, const void* dsum, const void* x, const void* w,
+                              const float* inv_rms, void* dx, float* dw, float* partial, std::int64_t rows,
+                              std::int64_t n, NormRounding rounding, cudaStream_t stream) {
   const std::int64_t parts = rms_norm_partials(rows);
   if (n == 0) return cudaSuccess;
   const std::size_t shared = n <= kSharedColumns ? static_cast<std::size_t>(n) * sizeof(float) : 0;
@@ -208,21 +228,22 @@ cudaError_t rms_norm_backward(DType type, const void* dy, const void* x, const v
     using T = decltype(tag);
     constexpr int V = kVector<T>;
     const auto* dys = static_cast<const T*>(dy);
+    const auto* more = static_cast<const T*>(dsum);
     const auto* xs = static_cast<const T*>(x);
     const auto* ws = static_cast<const T*>(w);
     auto* dxs = static_cast<T*>(dx);
     if (parts == 0) return cudaSuccess;
     const auto blocks = static_cast<unsigned>(parts);
-    const bool whole_accesses = n % V == 0 && on_borders({dy, x, w, dx, partial});
+    const bool whole_accesses = n % V == 0 && on_borders({dy, dsum, x, w, dx, partial});
     if (whole_accesses && n <= kRowThreads * V) {
-      launch(backward_row_kernel<V, T>, {blocks, threads_for(n, V, kRowThreads), stream}, dys, xs, ws,
+      launch(backward_row_kernel<V, T>, {blocks, threads_for(n, V, kRowThreads), stream}, dys, more, xs, ws,
              inv_rms, dxs, partial, rows, n, rounding);
     } else if (whole_accesses) {
-      launch(backward_kernel<V, T>, {blocks, threads_for(n, V), stream, shared}, dys, xs, ws, inv_rms, dxs,
-             partial, rows, n, rounding);
+      launch(backward_kernel<V, T>, {blocks, threads_for(n, V), stream, shared}, dys, more, xs, ws, inv_rms,
+             dxs, partial, rows, n, rounding);
     } else {
-      launch(backward_kernel<1, T>, {blocks, threads_for(n, 1), stream, shared}, dys, xs, ws, inv_rms, dxs,
-             partial, rows, n, rounding);
+      launch(backward_kernel<1, T>, {blocks, threads_for(n, 1), stream, shared}, dys, more, xs, ws, inv_rms,
+             dxs, partial, rows, n, rounding);
     }
     return cudaGetLastError();
   });

@@ -76,7 +76,8 @@ at::Tensor DeepVit::block_forward(std::size_t number, const at::Tensor& x, const
   const Attend attend = [this, &block, draws](const at::Tensor& qkv, const LayerInputs&) {
     return attended(block, qkv, draws);
   };
-  const at::Tensor middle = x + ops::dropout(block.attention.forward(*block.layer, x, attend),
+  Residual stream(x);
+  const at::Tensor middle = x + ops::dropout(block.attention.forward(*block.layer, stream, attend),
                                              options_.dropout, draws, name + ".attention");
   const at::Tensor inner = block.up_layer->run(
       block.mlp_norm.forward(middle), [&block, again = block.mlp_norm.again(*block.layer, middle)](

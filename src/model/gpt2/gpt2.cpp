@@ -56,10 +56,13 @@ at::Tensor Gpt2::embedded(const at::Tensor& ids, const Pass& pass) const {
 at::Tensor Gpt2::block_forward(std::size_t number, const at::Tensor& x, const Pass& pass) const {
   const Block& block = blocks_[number];
   const Activation gelu{[bias = block.up_bias](const at::Tensor& up) { return ops::bias_gelu(up, *bias); }};
-  const at::Tensor attended =
-      block.attention.forward(*block.layer, x, attend_as(pass.attention, number), {}, pass.batch);
-  const at::Tensor middle = x + dropped(attended, *block.attention.layer, pass);
-  return middle + dropped(block.mlp.forward(*block.layer, middle, gelu, pass.batch), *block.mlp.layer, pass);
+  Residual stream(x);
+  const Attend attend = attend_as(pass.attention, number);
+  const at::Tensor attended = block.attention.forward(*block.layer, stream, attend, {}, pass.batch);
+  stream.add(dropped(attended, *block.attention.layer, pass));
+  const at::Tensor fed = block.mlp.forward(*block.layer, stream, gelu, pass.batch);
+  stream.add(dropped(fed, *block.mlp.layer, pass));
+  return stream.value();
 }
 
 std::string Gpt2::hugging_face_config() const {

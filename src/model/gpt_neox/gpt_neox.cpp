@@ -51,10 +51,14 @@ at::Tensor GptNeoX::block_forward(std::size_t number, const at::Tensor& x, const
   };
   const char* form = options_.hidden_act == HiddenAct::kGelu ? "none" : "tanh";
   const Activation gelu{[form](const at::Tensor& up) { return at::gelu(up, form); }};
-  const at::Tensor attended = block.attention.forward(*block.layer, x, attend, {}, pass.batch);
-  const at::Tensor middle = x + dropped(attended, *block.attention.layer, pass);
-  const at::Tensor& in = options_.use_parallel_residual ? x : middle;
-  return middle + dropped(block.mlp.forward(*block.layer, in, gelu, pass.batch), *block.mlp.layer, pass);
+  Residual stream(x);
+  const at::Tensor attended = block.attention.forward(*block.layer, stream, attend, {}, pass.batch);
+  Residual before(x);
+  stream.add(dropped(attended, *block.attention.layer, pass));
+  Residual& in = options_.use_parallel_residual ? before : stream;
+  const at::Tensor fed = block.mlp.forward(*block.layer, in, gelu, pass.batch);
+  stream.add(dropped(fed, *block.mlp.layer, pass));
+  return stream.value();
 }
 
 std::string GptNeoX::hugging_face_config() const {

@@ -18,12 +18,13 @@ namespace echelon::kernels {
 template <class T>
 struct Table {
   /// y = x / rms(x) * w; inv_rms[r] = 1 / sqrt(mean(x^2) + eps) is kept for the backward, dense. x, y: as
-  /// `shape` says.
-  void (*rms_norm)(const T* x, const T* w, T* y, float* inv_rms, const NormRows& shape, float eps,
-                   NormRounding rounding);
-  /// dx, and dw_sum[n] += (fp32) the weight's gradient over these rows.
-  void (*rms_norm_backward)(const T* dy, const T* x, const T* w, const float* inv_rms, T* dx, float* dw_sum,
-                            const NormRows& shape, NormRounding rounding);
+  /// `shape` says. With `added`, of the same shape: sum = x + added, rounded to T, is normed instead of x.
+  void (*rms_norm)(const T* x, const T* added, T* sum, const T* w, T* y, float* inv_rms,
+                   const NormRows& shape, float eps, NormRounding rounding);
+  /// dx, and dw_sum[n] += (fp32) the weight's gradient over these rows. dsum, the gradient of x from
+  /// elsewhere, is part of dx; null: there is none.
+  void (*rms_norm_backward)(const T* dy, const T* dsum, const T* x, const T* w, const float* inv_rms, T* dx,
+                            float* dw_sum, const NormRows& shape, NormRounding rounding);
   /// y = (x - mean) / deviation * w + b; statistics[2r], [2r + 1] = mean and 1 / sqrt(variance + eps) of row
   /// r are kept for the backward. x, y: [rows, n].
   void (*layer_norm)(const T* x, const T* w, const T* b, T* y, float* statistics, std::int64_t rows,

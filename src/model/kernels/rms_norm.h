@@ -21,12 +21,26 @@ inline float offset(NormRounding rounding) {
   return rounding == NormRounding::kOncePlusOne ? 1.0F : 0.0F;
 }
 
+/// sum = x + added, n elements; returns sum.
 template <class T>
-void rms_norm_group(const T* x, const T* w, T* y, float* inv_rms, const NormRows& shape, float eps,
-                    NormRounding rounding) {
+const T* add_row(const T* x, const T* added, T* sum, std::int64_t n) {
+  for (const auto [begin, width] : Chunks<T>(n)) {
+    const Loaded<T> xs(x + begin, width);
+    const Loaded<T> more(added + begin, width);
+    Stored<T> sums(sum + begin, width);
+    for (std::int64_t i = 0; i < width; ++i) sums.set(i, xs[i] + more[i]);
+  }
+  return sum;
+}
+
+template <class T>
+void rms_norm_group(const T* first, const T* added, T* total, const T* w, T* y, float* inv_rms,
+                    const NormRows& shape, float eps, NormRounding rounding) {
   const float more = offset(rounding);
   const auto [rows, n] = std::pair(shape.rows, shape.n);
-  for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
+  for (std::int64_t r = 0; r < rows; ++r, y += n) {
+    const T* x = first + r * n;
+    if (added != nullptr) x = add_row(x, added + r * n, total + r * n, n);
     float sum = 0;
     for (const auto [begin, width] : Chunks<T>(n)) {
       const Loaded<T> xs(x + begin, width);
@@ -43,16 +57,25 @@ void rms_norm_group(const T* x, const T* w, T* y, float* inv_rms, const NormRows
   }
 }
 
+/// data + by; null stays null.
 template <class T>
-void rms_norm(const T* x, const T* w, T* y, float* inv_rms, const NormRows& shape, float eps,
-              NormRounding rounding) {
-  for (std::int64_t g = 0; g < shape.groups; ++g, x += shape.stride, y += shape.stride)
-    rms_norm_group(x, w, y, inv_rms + g * shape.rows, shape, eps, rounding);
+T* past(T* data, std::int64_t by) {
+  return data == nullptr ? nullptr : data + by;
 }
 
 template <class T>
-void rms_norm_backward_group(const T* dy, const T* x, const T* w, const float* inv_rms, T* dx, float* dw_sum,
-                             const NormRows& shape, NormRounding rounding) {
+void rms_norm(const T* x, const T* added, T* sum, const T* w, T* y, float* inv_rms, const NormRows& shape,
+              float eps, NormRounding rounding) {
+  for (std::int64_t g = 0; g < shape.groups; ++g) {
+    const std::int64_t at = g * shape.stride;
+    rms_norm_group(x + at, past(added, at), past(sum, at), w, y + at, inv_rms + g * shape.rows, shape, eps,
+                   rounding);
+  }
+}
+
+template <class T>
+void rms_norm_backward_group(const T* dy, const T* dsum, const T* x, const T* w, const float* inv_rms, T* dx,
+                             float* dw_sum, const NormRows& shape, NormRounding rounding) {
   const float more = offset(rounding);
   const auto [rows, n] = std::pair(shape.rows, shape.n);
   for (std::int64_t r = 0; r < rows; ++r, x += n, dy += n, dx += n) {
@@ -74,17 +97,26 @@ void rms_norm_backward_group(const T* dy, const T* x, const T* w, const float* i
       const Loaded<T> xs(x + begin, width);
       const Loaded<T> ws(w + begin, width);
       Stored<T> dxs(dx + begin, width);
-      for (std::int64_t i = 0; i < width; ++i) dxs.set(i, dys[i] * (ws[i] + more) * inv - xs[i] * correction);
+      if (dsum == nullptr) {
+        for (std::int64_t i = 0; i < width; ++i)
+          dxs.set(i, dys[i] * (ws[i] + more) * inv - xs[i] * correction);
+        continue;
+      }
+      const Loaded<T> dsums(dsum + r * n + begin, width);
+      // In fp32 the same bits as of the two sums one after the other.
+      for (std::int64_t i = 0; i < width; ++i)
+        dxs.set(i, as_written(dys[i] * (ws[i] + more) * inv - xs[i] * correction) + dsums[i]);
     }
   }
 }
 
 template <class T>
-void rms_norm_backward(const T* dy, const T* x, const T* w, const float* inv_rms, T* dx, float* dw_sum,
-                       const NormRows& shape, NormRounding rounding) {
+void rms_norm_backward(const T* dy, const T* dsum, const T* x, const T* w, const float* inv_rms, T* dx,
+                       float* dw_sum, const NormRows& shape, NormRounding rounding) {
   for (std::int64_t g = 0; g < shape.groups; ++g) {
     const std::int64_t at = g * shape.stride;
-    rms_norm_backward_group(dy + at, x + at, w, inv_rms + g * shape.rows, dx + at, dw_sum, shape, rounding);
+    rms_norm_backward_group(dy + at, past(dsum, at), x + at, w, inv_rms + g * shape.rows, dx + at, dw_sum,
+                            shape, rounding);
   }
 }
 

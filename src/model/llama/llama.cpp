@@ -98,9 +98,11 @@ at::Tensor Llama::block_forward(std::size_t number, const at::Tensor& x, const P
   const Block& block = blocks_[number];
   const double factor = options_.residual_multiplier;
   const Activation activation{family_.gates_by_gelu ? ops::geglu : ops::swiglu};
-  const at::Tensor middle = at::add(
-      x, block.attention.forward(*block.layer, x, attend_in(block, number, pass), {}, pass.batch), factor);
-  return at::add(middle, block.mlp.forward(*block.layer, middle, activation, pass.batch), factor);
+  Residual stream(x);
+  const Attend attend = attend_in(block, number, pass);
+  stream.add(block.attention.forward(*block.layer, stream, attend, {}, pass.batch), factor);
+  stream.add(block.mlp.forward(*block.layer, stream, activation, pass.batch), factor);
+  return stream.value();
 }
 
 at::Tensor Llama::embedded(const at::Tensor& ids, const Pass& pass) const {

@@ -36,6 +36,16 @@ T* out(const at::Tensor& tensor) {
   return static_cast<T*>(tensor.mutable_data_ptr());
 }
 
+/// From element `first` on; null for an undefined tensor.
+template <class T>
+const T* in_or_null(const at::Tensor& tensor, std::int64_t first = 0) {
+  return tensor.defined() ? in<T>(tensor) + first : nullptr;
+}
+template <class T>
+T* out_or_null(const at::Tensor& tensor, std::int64_t first = 0) {
+  return tensor.defined() ? out<T>(tensor) + first : nullptr;
+}
+
 /// Divides tasks [0, count) among threads, which call f(from, to); see Tables::for_each_task.
 template <class F>
 void for_each_task(std::int64_t count, bool equal, const F& f) {

@@ -35,13 +35,15 @@ class DeviceKernels {
  public:
   virtual ~DeviceKernels() = default;
 
-  /// x, y: [rows, n]; inv_rms: fp32 [rows].
-  virtual void rms_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y,
-                        const at::Tensor& inv_rms, double eps, NormRounding rounding) const = 0;
-  /// dw: fp32 [n].
-  virtual void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
-                                 const at::Tensor& inv_rms, const at::Tensor& dx, const at::Tensor& dw,
-                                 NormRounding rounding) const = 0;
+  /// x, y: [rows, n]; inv_rms: fp32 [rows]. sum [rows, n] becomes x + added, which is normed instead of x;
+  /// both undefined: x is.
+  virtual void rms_norm(const at::Tensor& x, const at::Tensor& added, const at::Tensor& sum,
+                        const at::Tensor& weight, const at::Tensor& y, const at::Tensor& inv_rms, double eps,
+                        NormRounding rounding) const = 0;
+  /// dw: fp32 [n]. dsum, the gradient of x from elsewhere, is part of dx; undefined: there is none.
+  virtual void rms_norm_backward(const at::Tensor& dy, const at::Tensor& dsum, const at::Tensor& x,
+                                 const at::Tensor& weight, const at::Tensor& inv_rms, const at::Tensor& dx,
+                                 const at::Tensor& dw, NormRounding rounding) const = 0;
 
   /// gate_up: [rows, 2n] -> result [rows, n].
   virtual void swiglu(const at::Tensor& gate_up, const at::Tensor& result) const = 0;

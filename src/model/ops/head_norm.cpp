@@ -84,7 +84,7 @@ struct HeadNorm : torch::autograd::Function<HeadNorm> {
       using T = typename decltype(tag)::type;
       at::parallel_for(0, x.size(0), kGrain, [&](std::int64_t from, std::int64_t to) {
         const std::int64_t at = from * x.size(1) + columns.first;
-        kernels::kernels<T>().rms_norm(in<T>(x) + at, in<T>(weight), out<T>(y) + at,
+        kernels::kernels<T>().rms_norm(in<T>(x) + at, nullptr, nullptr, in<T>(weight), out<T>(y) + at,
                                        out<float>(inv_rms) + from * columns.heads,
                                        {columns.heads, weight.numel(), to - from, x.size(1)},
                                        static_cast<float>(arithmetic.eps), arithmetic.rounding);
@@ -101,7 +101,7 @@ struct HeadNorm : torch::autograd::Function<HeadNorm> {
       using T = typename decltype(tag)::type;
       for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
         const std::int64_t at = first * x.size(1) + columns.first;
-        kernels::kernels<T>().rms_norm_backward(in<T>(dy) + at, in<T>(x) + at, in<T>(weight.value),
+        kernels::kernels<T>().rms_norm_backward(in<T>(dy) + at, nullptr, in<T>(x) + at, in<T>(weight.value),
                                                 in<float>(inv_rms) + first * columns.heads, out<T>(dx) + at,
                                                 dw.row(p), {columns.heads, n, rows, x.size(1)}, rounding);
       });
@@ -114,7 +114,7 @@ struct HeadNorm : torch::autograd::Function<HeadNorm> {
                         const Arithmetic& arithmetic) {
     const at::Tensor dense = columns.dense(x, weight.numel());
     const at::Tensor normed = at::empty_like(dense);
-    device.rms_norm(dense, weight, normed, inv_rms.view({-1}), arithmetic.eps, arithmetic.rounding);
+    device.rms_norm(dense, {}, {}, weight, normed, inv_rms.view({-1}), arithmetic.eps, arithmetic.rounding);
     columns.put(normed, y, weight.numel());
   }
 
@@ -124,7 +124,7 @@ struct HeadNorm : torch::autograd::Function<HeadNorm> {
     const std::int64_t n = weight.value.numel();
     at::Tensor dw = at::empty({n}, inv_rms.options());
     const at::Tensor dense = at::empty({x.size(0) * columns.heads, n}, x.options());
-    device_kernels(x)->rms_norm_backward(columns.dense(dy, n), columns.dense(x, n), weight.value,
+    device_kernels(x)->rms_norm_backward(columns.dense(dy, n), {}, columns.dense(x, n), weight.value,
                                          inv_rms.view({-1}), dense, dw, rounding);
     columns.put(dense, dx, n);
     return dw;

@@ -47,6 +47,17 @@ struct Columns {
 /// Zhang & Sennrich, Root Mean Square Layer Normalization. weight: [features].
 [[nodiscard]] at::Tensor rms_norm(const at::Tensor& x, Parameter& weight, double eps, NormRounding rounding);
 
+/// A sum, and rms_norm() of it.
+struct SumAndNorm {
+  at::Tensor sum;
+  at::Tensor norm;
+};
+
+/// {x + added, rms_norm() of it}, the sum as at::add() rounds it; `added` undefined: {x, rms_norm(x)}. What
+/// else reads the sum should read this one: backward then adds both its gradients in the norm's pass.
+[[nodiscard]] SumAndNorm add_rms_norm(const at::Tensor& x, const at::Tensor& added, Parameter& weight,
+                                      double eps, NormRounding rounding);
+
 /// rms_norm of queries and keys: of each head, as Qwen3 has it, or of all heads together, as OLMo 2. qkv:
 /// [tokens, width of queries + 2 * kv_width]; the values stay. q, k: [elements that one norm is over].
 [[nodiscard]] at::Tensor head_norm(const at::Tensor& qkv, Parameter& q, Parameter& k, std::int64_t kv_width,

@@ -25,6 +25,12 @@ at::Tensor Norm::forward(const at::Tensor& x) const {
   return layer_->run(x, [norm = *this](const at::Tensor& in) { return norm.normed(in); });
 }
 
+ops::SumAndNorm Norm::forward(const at::Tensor& x, const at::Tensor& added) const {
+  if (bias_ == nullptr && !layer_->hooked()) return ops::add_rms_norm(x, added, *weight_, eps_, rounding_);
+  const at::Tensor sum = added.defined() ? x + added : x;
+  return {sum, forward(sum)};
+}
+
 ops::Recompute Norm::again(const Layer& block, const at::Tensor& x) const {
   // If the norm is a separate unit, its weights are not gathered when the backward of the product runs.
   if (!block.recomputes_cheap() || layer_->hooked()) return {};

@@ -17,6 +17,10 @@ class Norm {
   /// x [tokens, features] -> the same shape; runs within the norm's layer.
   [[nodiscard]] at::Tensor forward(const at::Tensor& x) const;
 
+  /// x + added, or x where `added` is undefined, and forward() of that. One operation if nothing is done
+  /// around the norm's layer.
+  [[nodiscard]] ops::SumAndNorm forward(const at::Tensor& x, const at::Tensor& added) const;
+
   /// Returns how backward recomputes forward(x) if `block` recomputes cheap values; empty: the value is kept.
   [[nodiscard]] ops::Recompute again(const Layer& block, const at::Tensor& x) const;
 

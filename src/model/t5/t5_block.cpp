@@ -84,29 +84,30 @@ ops::AttentionOptions T5Block::geometry(bool causal) const {
 }
 
 at::Tensor T5Block::forward(const LayerInputs& inputs, const T5Pass& pass) const {
-  at::Tensor x = attend(inputs.at(0), inputs.at(1), pass);
-  if (cross_) x = attend_to_source(x, inputs.at(2), pass);
-  return feed(x, pass);
+  Residual stream(inputs.at(0));
+  attend(stream, inputs.at(1), pass);
+  if (cross_) attend_to_source(stream, inputs.at(2), pass);
+  feed(stream, pass);
+  return stream.value();
 }
 
-at::Tensor T5Block::attend(const at::Tensor& x, const at::Tensor& bias, const T5Pass& pass) const {
+void T5Block::attend(Residual& stream, const at::Tensor& bias, const T5Pass& pass) const {
   const Attend attend = [this, pass](const at::Tensor& qkv, const LayerInputs& in) {
     if (pass->kept != nullptr) return step(qkv, in.at(1), *pass->kept);
     return ops::self_attention(qkv, pass->sequences, geometry(decoder_), {.rotary = {}, .bias = in.at(1)});
   };
-  const at::Tensor attended = self_.forward(*layer_, x, attend, {bias});
-  return x + ops::dropout(attended, options_.dropout, pass->batch, sublayer(0));
+  const at::Tensor attended = self_.forward(*layer_, stream, attend, {bias});
+  stream.add(ops::dropout(attended, options_.dropout, pass->batch, sublayer(0)));
 }
 
-at::Tensor T5Block::attend_to_source(const at::Tensor& x, const at::Tensor& encoded,
-                                     const T5Pass& pass) const {
+void T5Block::attend_to_source(Residual& stream, const at::Tensor& encoded, const T5Pass& pass) const {
   const Attend attend = [this, pass](const at::Tensor& q, const LayerInputs& in) {
     if (pass->kept != nullptr) return step_to_source(q, in.at(1), *pass);
     return ops::cross_attention(q, cross_->kv.forward(in.at(1)), pass->sequences, pass->sources,
                                 geometry(false));
   };
-  const at::Tensor attended = cross_->attention.forward(*layer_, x, attend, {encoded});
-  return x + ops::dropout(attended, options_.dropout, pass->batch, sublayer(1));
+  const at::Tensor attended = cross_->attention.forward(*layer_, stream, attend, {encoded});
+  stream.add(ops::dropout(attended, options_.dropout, pass->batch, sublayer(1)));
 }
 
 at::Tensor T5Block::step(const at::Tensor& qkv, const at::Tensor& bias, T5Kept& kept) const {
@@ -127,7 +128,7 @@ at::Tensor T5Block::step_to_source(const at::Tensor& q, const at::Tensor& encode
   return cache.attend(q);
 }
 
-at::Tensor T5Block::feed(const at::Tensor& x, const T5Pass& pass) const {
+void T5Block::feed(Residual& stream, const T5Pass& pass) const {
   const std::string name = sublayer(feed_forward_number());
   Activation activation;
   switch (options_.feed_forward) {
@@ -144,7 +145,8 @@ at::Tensor T5Block::feed(const at::Tensor& x, const T5Pass& pass) const {
       }};
       break;
   }
-  return x + ops::dropout(feed_forward_.forward(*layer_, x, activation), options_.dropout, pass->batch, name);
+  const at::Tensor fed = feed_forward_.forward(*layer_, stream, activation);
+  stream.add(ops::dropout(fed, options_.dropout, pass->batch, name));
 }
 
 }  // namespace echelon

@@ -56,14 +56,13 @@ class T5Block {
   [[nodiscard]] std::string sublayer(int number) const;
   [[nodiscard]] int feed_forward_number() const { return decoder_ ? 2 : 1; }
 
-  [[nodiscard]] at::Tensor attend(const at::Tensor& x, const at::Tensor& bias, const T5Pass& pass) const;
-  [[nodiscard]] at::Tensor attend_to_source(const at::Tensor& x, const at::Tensor& encoded,
-                                            const T5Pass& pass) const;
+  void attend(Residual& stream, const at::Tensor& bias, const T5Pass& pass) const;
+  void attend_to_source(Residual& stream, const at::Tensor& encoded, const T5Pass& pass) const;
   /// The attentions of a decoding step, from their projections.
   [[nodiscard]] at::Tensor step(const at::Tensor& qkv, const at::Tensor& bias, T5Kept& kept) const;
   [[nodiscard]] at::Tensor step_to_source(const at::Tensor& q, const at::Tensor& encoded,
                                           const T5Tokens& tokens) const;
-  [[nodiscard]] at::Tensor feed(const at::Tensor& x, const T5Pass& pass) const;
+  void feed(Residual& stream, const T5Pass& pass) const;
 
   const Layer* layer_;
   ModelOptions options_;

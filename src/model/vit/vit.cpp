@@ -55,7 +55,8 @@ at::Tensor Vit::block_forward(std::size_t number, const at::Tensor& x, const Bat
   const Attend attend = [geometry, samples = draws.by_sample](const at::Tensor& qkv, const LayerInputs&) {
     return ops::self_attention(qkv, samples, geometry, {});
   };
-  const at::Tensor middle = x + ops::dropout(block.attention.forward(*block.layer, x, attend),
+  Residual stream(x);
+  const at::Tensor middle = x + ops::dropout(block.attention.forward(*block.layer, stream, attend),
                                              options_.dropout, draws, block.layer->name() + ".attention");
   // Two layers, as in transformers, so that patterns in recipes can match each.
   const at::Tensor inner = block.intermediate_layer->run(

@@ -11,24 +11,27 @@ namespace {
 
 class CpuTable final : public DeviceKernels {
  public:
-  void rms_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y, const at::Tensor& inv_rms,
-                double eps, NormRounding rounding) const override {
+  void rms_norm(const at::Tensor& x, const at::Tensor& added, const at::Tensor& sum, const at::Tensor& weight,
+                const at::Tensor& y, const at::Tensor& inv_rms, double eps,
+                NormRounding rounding) const override {
     visit(x.scalar_type(), [&](auto tag) {
       using T = typename decltype(tag)::type;
-      kernels::kernels<T>().rms_norm(in<T>(x), in<T>(weight), out<T>(y), out<float>(inv_rms),
-                                     {x.size(0), x.size(1)}, static_cast<float>(eps), rounding);
+      kernels::kernels<T>().rms_norm(in<T>(x), in_or_null<T>(added), out_or_null<T>(sum), in<T>(weight),
+                                     out<T>(y), out<float>(inv_rms), {x.size(0), x.size(1)},
+                                     static_cast<float>(eps), rounding);
     });
   }
 
-  void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
-                         const at::Tensor& inv_rms, const at::Tensor& dx, const at::Tensor& dw,
-                         NormRounding rounding) const override {
+  void rms_norm_backward(const at::Tensor& dy, const at::Tensor& dsum, const at::Tensor& x,
+                         const at::Tensor& weight, const at::Tensor& inv_rms, const at::Tensor& dx,
+                         const at::Tensor& dw, NormRounding rounding) const override {
     const std::int64_t n = x.size(1);
     const at::Tensor partial = at::zeros({kPartials, n}, dw.options());
     visit(x.scalar_type(), [&](auto tag) {
       using T = typename decltype(tag)::type;
       for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
-        kernels::kernels<T>().rms_norm_backward(in<T>(dy) + first * n, in<T>(x) + first * n, in<T>(weight),
+        kernels::kernels<T>().rms_norm_backward(in<T>(dy) + first * n, in_or_null<T>(dsum, first * n),
+                                                in<T>(x) + first * n, in<T>(weight),
                                                 in<float>(inv_rms) + first, out<T>(dx) + first * n,
                                                 out<float>(partial) + p * n, {rows, n}, rounding);
       });

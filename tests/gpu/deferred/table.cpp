@@ -11,18 +11,20 @@ using Tensors = std::vector<at::Tensor>;
 
 class Table final : public ops::DeviceKernels {
  public:
-  void rms_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y, const at::Tensor& inv_rms,
-                double eps, NormRounding rounding) const override {
-    run("rms_norm", {x, weight}, {y, inv_rms}, [&](const Tensors& in, const Tensors& out) {
-      cpu_->rms_norm(in[0], in[1], out[0], out[1], eps, rounding);
+  void rms_norm(const at::Tensor& x, const at::Tensor& added, const at::Tensor& sum, const at::Tensor& weight,
+                const at::Tensor& y, const at::Tensor& inv_rms, double eps,
+                NormRounding rounding) const override {
+    run("rms_norm", {x, added, weight}, {sum, y, inv_rms}, [&](const Tensors& in, const Tensors& out) {
+      cpu_->rms_norm(in[0], in[1], out[0], in[2], out[1], out[2], eps, rounding);
     });
   }
-  void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
-                         const at::Tensor& inv_rms, const at::Tensor& dx, const at::Tensor& dw,
-                         NormRounding rounding) const override {
-    run("rms_norm_backward", {dy, x, weight, inv_rms}, {dx, dw}, [&](const Tensors& in, const Tensors& out) {
-      cpu_->rms_norm_backward(in[0], in[1], in[2], in[3], out[0], out[1], rounding);
-    });
+  void rms_norm_backward(const at::Tensor& dy, const at::Tensor& dsum, const at::Tensor& x,
+                         const at::Tensor& weight, const at::Tensor& inv_rms, const at::Tensor& dx,
+                         const at::Tensor& dw, NormRounding rounding) const override {
+    run("rms_norm_backward", {dy, dsum, x, weight, inv_rms}, {dx, dw},
+        [&](const Tensors& in, const Tensors& out) {
+          cpu_->rms_norm_backward(in[0], in[1], in[2], in[3], in[4], out[0], out[1], rounding);
+        });
   }
   void swiglu(const at::Tensor& gate_up, const at::Tensor& result) const override {
     run("swiglu", {gate_up}, {result},
@@ -102,8 +104,8 @@ class Table final : public ops::DeviceKernels {
     Tensors in;
     Tensors out;
     for (const at::Tensor& tensor : from) {
-      accesses.push_back(reads(tensor));
-      in.push_back(on_host(tensor));
+      if (tensor.defined()) accesses.push_back(reads(tensor));
+      in.push_back(tensor.defined() ? on_host(tensor) : tensor);
     }
     for (const at::Tensor& tensor : to) {
       if (tensor.defined()) accesses.push_back(writes(tensor));

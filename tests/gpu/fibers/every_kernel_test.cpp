@@ -50,11 +50,19 @@ void done(cudaError_t error) {
 
 void run_norm(DType type, const Sizes& s) {
   const auto zeros = [&] { return Zeros(s.rows * s.n * 4, s.shift); };
-  done(gpu::rms_norm(type, zeros(), zeros(), zeros(), plain(s.rows), s.rows, s.n, 1e-5F, NormRounding::kTwice,
-                     nullptr));
-  done(gpu::rms_norm_backward(type, zeros(), zeros(), zeros(), plain(s.rows), zeros(), plain(s.n),
-                              plain(gpu::rms_norm_partials(s.rows) * s.n), s.rows, s.n, NormRounding::kTwice,
-                              nullptr));
+  const auto forward = [&](const void* added, void* sum) {
+    done(gpu::rms_norm(type, zeros(), added, sum, zeros(), zeros(), plain(s.rows), s.rows, s.n, 1e-5F,
+                       NormRounding::kTwice, nullptr));
+  };
+  forward(nullptr, nullptr);
+  forward(zeros(), zeros());
+  const auto backward = [&](const void* dsum) {
+    done(gpu::rms_norm_backward(type, zeros(), dsum, zeros(), zeros(), plain(s.rows), zeros(), plain(s.n),
+                                plain(gpu::rms_norm_partials(s.rows) * s.n), s.rows, s.n,
+                                NormRounding::kTwice, nullptr));
+  };
+  backward(nullptr);
+  backward(zeros());
 }
 
 void run_rows(DType type, const Sizes& s) {

@@ -69,12 +69,12 @@ TEST_F(Vast, AnIndexOf32BitsIsFound) {
 TEST_F(Vast, RowsAreFound) {
   const auto matrix = [&] { return at(kMany * kSize); };
   const auto of_rows = [&] { return at<float>(kRows * 4); };
-  expect_whole(gpu::rms_norm(kType, matrix(), at(kColumns * kSize), matrix(), of_rows(), kRows, kColumns,
-                             1e-5F, NormRounding::kTwice, nullptr));
+  expect_whole(gpu::rms_norm(kType, matrix(), matrix(), matrix(), at(kColumns * kSize), matrix(), of_rows(),
+                             kRows, kColumns, 1e-5F, NormRounding::kTwice, nullptr));
   const std::int64_t partials = gpu::rms_norm_partials(kRows);
-  expect_whole(gpu::rms_norm_backward(kType, matrix(), matrix(), at(kColumns * kSize), of_rows(), matrix(),
-                                      at<float>(kColumns * 4), at<float>(partials * kColumns * 4), kRows,
-                                      kColumns, NormRounding::kTwice, nullptr));
+  expect_whole(gpu::rms_norm_backward(kType, matrix(), matrix(), matrix(), at(kColumns * kSize), of_rows(),
+                                      matrix(), at<float>(kColumns * 4), at<float>(partials * kColumns * 4),
+                                      kRows, kColumns, NormRounding::kTwice, nullptr));
   expect_whole(gpu::swiglu(kType, at(2 * kMany * kSize), matrix(), kRows, kColumns, nullptr));
   expect_whole(gpu::swiglu_backward(kType, at(2 * kMany * kSize), matrix(), at(2 * kMany * kSize), kRows,
                                     kColumns, nullptr));

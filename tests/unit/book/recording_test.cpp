@@ -434,8 +434,9 @@ Tensors results() {
     found.push_back(tensor);
   const at::Tensor normed = at::empty_like(x);
   const at::Tensor inverse = at::empty({6});
-  kernels::kernels<float>().rms_norm(x.data_ptr<float>(), w.data_ptr<float>(), normed.data_ptr<float>(),
-                                     inverse.data_ptr<float>(), {6, 8}, 1e-5F, NormRounding::kTwice);
+  kernels::kernels<float>().rms_norm(x.data_ptr<float>(), nullptr, nullptr, w.data_ptr<float>(),
+                                     normed.data_ptr<float>(), inverse.data_ptr<float>(), {6, 8}, 1e-5F,
+                                     NormRounding::kTwice);
   found.push_back(normed);
   found.push_back(inverse);
   found.push_back(at::scalar_tensor(kernels::tables().sum_of_squares(x.data_ptr<float>(), 48), at::kDouble));

@@ -32,7 +32,8 @@ TYPED_TEST(Kernels, RmsNormDividesByTheRootMeanSquare) {
     const auto w = random_values<TypeParam>(n, 2);
     std::vector<TypeParam> y(x.size());
     std::vector<float> inv_rms(kRows);
-    kernels<TypeParam>().rms_norm(x.data(), w.data(), y.data(), inv_rms.data(), {kRows, n}, 1e-5F, kOnce);
+    kernels<TypeParam>().rms_norm(x.data(), nullptr, nullptr, w.data(), y.data(), inv_rms.data(), {kRows, n},
+                                  1e-5F, kOnce);
     const auto xd = doubles(x);
     const auto wd = doubles(w);
     std::vector<double> expected(x.size());
@@ -52,7 +53,8 @@ TYPED_TEST(Kernels, RmsNormOfZerosIsZero) {
   const auto w = random_values<TypeParam>(17, 2);
   std::vector<TypeParam> y = random_values<TypeParam>(17, 3);
   float inv_rms = 0;
-  kernels<TypeParam>().rms_norm(x.data(), w.data(), y.data(), &inv_rms, {1, 17}, 1e-5F, kOnce);
+  kernels<TypeParam>().rms_norm(x.data(), nullptr, nullptr, w.data(), y.data(), &inv_rms, {1, 17}, 1e-5F,
+                                kOnce);
   for (const TypeParam& value : y) EXPECT_EQ(to_float(value), 0.0F);
   EXPECT_TRUE(std::isfinite(inv_rms));
 }
@@ -67,9 +69,9 @@ TYPED_TEST(Kernels, RmsNormBackwardIsTheDerivative) {
     std::vector<float> inv_rms(kRows);
     std::vector<float> dw(static_cast<std::size_t>(n), 0.5F);  // sums go on top of what is there
     const auto& k = kernels<TypeParam>();
-    k.rms_norm(x.data(), w.data(), y.data(), inv_rms.data(), {kRows, n}, 1e-5F, kOnce);
-    k.rms_norm_backward(dy.data(), x.data(), w.data(), inv_rms.data(), dx.data(), dw.data(), {kRows, n},
-                        kOnce);
+    k.rms_norm(x.data(), nullptr, nullptr, w.data(), y.data(), inv_rms.data(), {kRows, n}, 1e-5F, kOnce);
+    k.rms_norm_backward(dy.data(), nullptr, x.data(), w.data(), inv_rms.data(), dx.data(), dw.data(),
+                        {kRows, n}, kOnce);
     const auto xd = doubles(x);
     const auto wd = doubles(w);
     const auto gd = doubles(dy);
@@ -111,7 +113,7 @@ TYPED_TEST(Kernels, TheGradientOfAVectorMayBeLeftOut) {
     expect_close(without, doubles(with), 4 * kRounding<TypeParam>);
   };
   expect_close_dx([&](TypeParam* dx, float* dw, float*) {
-    k.rms_norm_backward(dy.data(), x.data(), w.data(), statistics.data(), dx, dw, {kRows, n}, kOnce);
+    k.rms_norm_backward(dy.data(), nullptr, x.data(), w.data(), statistics.data(), dx, dw, {kRows, n}, kOnce);
   });
   expect_close_dx([&](TypeParam* dx, float* dw, float* db) {
     k.layer_norm_backward(dy.data(), x.data(), w.data(), statistics.data(), dx, dw, db, kRows, n);
@@ -183,7 +185,8 @@ TYPED_TEST(Kernels, NotANumberIsNeverHidden) {
   const auto w = random_values<TypeParam>(40, 2);
   std::vector<TypeParam> y(40);
   float inv_rms = 0;
-  kernels<TypeParam>().rms_norm(x.data(), w.data(), y.data(), &inv_rms, {1, 40}, 1e-5F, kOnce);
+  kernels<TypeParam>().rms_norm(x.data(), nullptr, nullptr, w.data(), y.data(), &inv_rms, {1, 40}, 1e-5F,
+                                kOnce);
   EXPECT_TRUE(std::isnan(to_float(y[0])));
   kernels<TypeParam>().swiglu(x.data(), y.data(), 1, 20);
   EXPECT_TRUE(std::isnan(to_float(y[9])));

@@ -168,6 +168,92 @@ TEST(RmsNorm, RoundsTwiceAsLlamaOrOnceAsPyTorchAndGemmas) {
   }
 }
 
+TEST_P(Ops, AddRmsNormMatchesAtenThroughBothResults) {
+  Parameter& w = weight({33});
+  const at::Tensor added = random({100, 33});
+  compare(
+      inputs({100, 33}),
+      [&](const auto& x) {
+        const SumAndNorm both = add_rms_norm(x, added, w, 1e-3, NormRounding::kOnce);
+        return both.norm + both.sum * 3;
+      },
+      [&](const auto& x, const auto& w64, const auto&) {
+        const at::Tensor sum = x + added.to(at::kDouble);
+        return sum * at::rsqrt(sum.square().mean(1, true) + 1e-3) * w64 + sum * 3;
+      });
+}
+
+bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && at::equal(a, b);
+}
+
+/// The results of a norm and of the sum it is of, and the gradients.
+struct Through {
+  at::Tensor sum, norm, dx, dadded, dw;
+};
+
+/// Case of the test below.
+struct SumCase {
+  at::ScalarType type;
+  bool added;      ///< something is added before the norm
+  bool sum_used;   ///< the sum has a gradient
+  bool norm_used;  ///< the norm has one
+  bool frozen;     ///< the weight has none
+};
+
+/// Goes through `operation`(x, added, weight), and back from both results.
+template <class Operation>
+Through through(const SumCase& of, const Operation& operation) {
+  at::manual_seed(1);
+  const auto leaf = [&](at::IntArrayRef shape) { return at::randn(shape).to(of.type).requires_grad_(true); };
+  const at::Tensor x = leaf({70, 1001});
+  const at::Tensor added = of.added ? leaf({70, 1001}) : at::Tensor();
+  Parameter w("w", {1001}, InitSpec{});
+  w.value = leaf({1001}).detach().requires_grad_(!of.frozen);
+  const SumAndNorm both = operation(x, added, w);
+  at::Tensor loss = at::zeros({});
+  if (of.norm_used) loss = loss + (both.norm * leaf({70, 1001}).detach()).to(at::kDouble).sum();
+  if (of.sum_used) loss = loss + (both.sum * leaf({70, 1001}).detach()).to(at::kDouble).sum();
+  loss.backward();
+  return {both.sum, both.norm, x.grad(), of.added ? added.grad() : x.grad(), w.value.grad()};
+}
+
+void compare_steps(const SumCase& of) {
+  constexpr double kEps = 1e-5;
+  const Through one = through(of, [](const at::Tensor& x, const at::Tensor& added, Parameter& w) {
+    return add_rms_norm(x, added, w, kEps, NormRounding::kTwice);
+  });
+  const Through steps = through(of, [](const at::Tensor& x, const at::Tensor& added, Parameter& w) {
+    const at::Tensor sum = added.defined() ? at::add(x, added) : x;
+    return SumAndNorm{sum, rms_norm(sum, w, kEps, NormRounding::kTwice)};
+  });
+  EXPECT_TRUE(same_bits(one.sum, steps.sum));
+  EXPECT_TRUE(same_bits(one.norm, steps.norm));
+  EXPECT_TRUE(same_bits(one.dadded, one.dx));
+  ASSERT_EQ(one.dw.defined(), steps.dw.defined());
+  EXPECT_TRUE(!steps.dw.defined() || same_bits(one.dw, steps.dw));
+  if (of.type == at::kFloat || !of.sum_used || !of.norm_used) {
+    EXPECT_TRUE(same_bits(one.dx, steps.dx));
+  } else {
+    // The separate steps round the norm's gradient and the sum; here only the sum is.
+    EXPECT_FALSE(same_bits(one.dx, steps.dx));
+    EXPECT_LT(relative_error(one.dx, steps.dx), of.type == at::kHalf ? 4e-4 : 3e-3);
+  }
+}
+
+TEST(RmsNorm, OfAResidualSumHasTheBitsOfSeparateSteps) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const int choice : {0, 1, 2, 3, 4, 5, 6, 7}) {
+      for (const bool frozen : {false, true}) {
+        const SumCase of{type, (choice & 1) != 0, (choice & 2) != 0, (choice & 4) != 0, frozen};
+        if (!of.sum_used && !of.norm_used) continue;
+        SCOPED_TRACE(testing::Message() << c10::toString(type) << " choice " << choice << frozen);
+        compare_steps(of);
+      }
+    }
+  }
+}
+
 TEST_P(Ops, SwigluAndGegluMatchAten) {
   const auto input = inputs({11, 2 * 19});
   compare(input, swiglu, [](const auto& x, const auto&, const auto&) {
