@@ -260,9 +260,9 @@ ShardedModel in_bf16(Matmul matmul, Communicator& comm, std::uint64_t seed = 9) 
 class Gathers final : public test::SilentCommunicator {
  public:
   Gathers() : SilentCommunicator(0, 2) {}
-  Pending all_gather(void*, std::size_t count, DType type, std::string_view label) override {
+  Pending all_gather(void* buffer, std::size_t count, DType type, std::string_view label) override {
     if (label.starts_with("model.layers.")) bytes += count * size_of(type);
-    return {};
+    return SilentCommunicator::all_gather(buffer, count, type, label);
   }
   std::size_t bytes = 0;
 };
@@ -418,9 +418,9 @@ TEST(ShardedModel, InTwoBytesTheTrainedGradientsAreThoseOfAnUnfrozenModel) {
 class Counting final : public test::SilentCommunicator {
  public:
   Counting() : SilentCommunicator(0, 2) {}
-  Pending all_gather(void*, std::size_t, DType, std::string_view unit) override {
+  Pending all_gather(void* buffer, std::size_t count, DType type, std::string_view unit) override {
     ++gathers[std::string(unit)];
-    return {};
+    return SilentCommunicator::all_gather(buffer, count, type, unit);
   }
   Pending reduce_scatter(void*, DType, float*, std::size_t, float, bool, std::string_view unit) override {
     ++reductions[std::string(unit)];

@@ -1,13 +1,21 @@
 #pragma once
+#include <cstring>
+
+#include "base/dtype.h"
 #include "comm/local_communicator.h"
 
 namespace echelon::test {
 
-/// A rank whose collectives do nothing and are done at once, for communicators that differ in one of them.
+/// The first of several ranks, whose collectives do nothing and are done at once, for communicators that
+/// differ in one of them. The others' weights are zero: what is in memory by chance may be no number.
 class SilentCommunicator : public Communicator {
  public:
   using Communicator::Communicator;
-  Pending all_gather(void*, std::size_t, DType, std::string_view) override { return {}; }
+  Pending all_gather(void* buffer, std::size_t count, DType type, std::string_view) override {
+    const std::size_t own = count * size_of(type);
+    std::memset(static_cast<std::byte*>(buffer) + own, 0, own * static_cast<std::size_t>(size() - 1));
+    return {};
+  }
   Pending reduce_scatter(void*, DType, float*, std::size_t, float, bool, std::string_view) override {
     return {};
   }
