@@ -51,7 +51,7 @@ class Tests(product.Case):
         self.folder.chmod(0o755)
         package = subprocess.run([sys.executable, product.TOP / "tools/package/package.py", "--build", BUILD, "--output", "made",
                                   "--forms", *forms], cwd=self.folder, env=product.environment(), capture_output=True, text=True)
-        if package.returncode == 3 and "newer than GLIBC" in package.stderr:
+        if package.returncode == 3 and "make packages on Debian 12" in package.stderr:
             self.skipTest(package.stderr.strip())
         self.assertEqual(0, package.returncode, package.stdout + package.stderr)
         built_with = next(product.TOP.glob(".venv/lib/python3*/site-packages"))
