@@ -24,9 +24,14 @@ void on_signal(int signal) {
   received = signal;
 }
 
-bool is_ignored(int signal) {
-  struct sigaction now {};
-  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+/// Of kSignals[i]. A SIGHUP that was ignored stays so.
+void install(std::size_t i) {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;  // does not interrupt libraries' calls; the flag is polled every step
+  sigemptyset(&action.sa_mask);
+  const bool stays = kSignals[i] == SIGHUP && previous[i].sa_handler == SIG_IGN;
+  sigaction(kSignals[i], stays ? &previous[i] : &action, nullptr);
 }
 
 }  // namespace
@@ -34,15 +39,11 @@ bool is_ignored(int signal) {
 StopSignal::StopSignal() {
   received = 0;
   from_keyboard = 0;
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;  // does not interrupt libraries' calls; the flag is polled every step
-  sigemptyset(&action.sa_mask);
   sigset_t held;
   sigemptyset(&held);
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
-    const bool stays = kSignals[i] == SIGHUP && is_ignored(SIGHUP);
-    sigaction(kSignals[i], stays ? nullptr : &action, &previous[i]);
+    sigaction(kSignals[i], nullptr, &previous[i]);
+    install(i);
     sigaddset(&held, kSignals[i]);
   }
   // A parent may have left these signals blocked, and masks are inherited through exec.
@@ -52,6 +53,10 @@ StopSignal::StopSignal() {
 StopSignal::~StopSignal() {
   if (!restores_) return;
   for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &previous[i], nullptr);
+}
+
+void StopSignal::take_back() {
+  for (std::size_t i = 0; i < kSignals.size(); ++i) install(i);
 }
 
 const char* StopSignal::requested() const {

@@ -13,6 +13,9 @@ class StopSignal {
   ~StopSignal();  ///< restores the previous ones
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
+  /// Installs the handlers anew. Call it after a library has started that may have its own: UCX, below Open
+  /// MPI 5, takes SIGHUP for its debugger.
+  void take_back();
   /// The signal's name when one has come to this process, else null.
   [[nodiscard]] const char* requested() const;
   /// Ignores all further signals until the process has ended: schedulers repeat themselves, and a repeated

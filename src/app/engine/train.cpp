@@ -271,6 +271,16 @@ constexpr const char* kOutOfMemory =
     "out of memory; the run's logs/ show what used it. Lower train.micro_batch_size, or see docs/tuning.md";
 constexpr int kStopped = static_cast<int>(Code::kRequeue);
 
+std::unique_ptr<Communicator> connect(const Recipe& recipe, Job& job, RankLife& life) {
+  if (job.info().size > 1) tell(job.info().rank == 0, "connecting the ranks");
+  // A rank may also be lost while they connect.
+  life.peers = watch_peers(recipe.cluster, recipe.run.dir, job, life);
+  auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s), life.watch);
+  life.signal.take_back();  // from the libraries of MPI
+  life.start.done("connect");
+  return comm;
+}
+
 /// The run of one rank, from top to bottom; each line uses only what is above it. Refusals come before
 /// anything slow or lasting. After each slow phase, requests to stop are agreed on.
 int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankLife& life) {
@@ -282,11 +292,7 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   profile::require_cpu_ranks(profiled, compute.accelerator != nullptr);
   if (job.info().rank == 0)
     life.forecast = std::make_unique<ForecastCheck>(recipe.train, job.info(), compute);
-  if (job.info().size > 1) tell(job.info().rank == 0, "connecting the ranks");
-  // A rank may also be lost while they connect.
-  life.peers = watch_peers(recipe.cluster, recipe.run.dir, job, life);
-  const auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s), life.watch);
-  life.start.done("connect");
+  const auto comm = connect(recipe, job, life);
   const bool lead = comm->rank() == 0;
   open_run_folder(recipe.run, *comm, job.info().host, life);
   const RunFolder& folder = *life.folder;

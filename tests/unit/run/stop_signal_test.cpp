@@ -95,6 +95,19 @@ TEST(StopSignal, LeavesAnIgnoredHangUpIgnored) {
             3);
 }
 
+TEST(StopSignal, TakesBackWhatALibraryTook) {
+  const auto after_a_library = [](void (*before)(int)) {
+    std::signal(SIGHUP, before);
+    StopSignal signal;
+    std::signal(SIGHUP, [](int) {});
+    signal.take_back();
+    raise(SIGHUP);
+    _exit(signal.requested() == nullptr ? 3 : 4);
+  };
+  EXPECT_EQ(status_of([&] { after_a_library(SIG_DFL); }), 4);
+  EXPECT_EQ(status_of([&] { after_a_library(SIG_IGN); }), 3);
+}
+
 TEST(StopSignal, TakesOneThatCameWhileItWasHeldBack) {
   EXPECT_EQ(status_of([] {
               sigset_t set;
