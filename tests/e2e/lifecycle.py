@@ -45,7 +45,7 @@ class Tests(product.Case):
         """SIGTERM to one rank, then to all until they are gone, as a scheduler that has lost its patience: 85."""
         ranks = product.rank_processes(process.pid)
         product.kill(victim, signal.SIGTERM)
-        time.sleep(0.2)
+        self.wait_for("the ranks to agree", lambda: process.poll() is not None or "stopp" in self.stderr_of_started())
         while process.poll() is None:
             for pid in ranks:
                 product.kill(pid, signal.SIGTERM)
