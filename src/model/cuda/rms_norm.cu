@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kRowThreads)
     const float correction = block_sum(dot) * inv * inv * inv / static_cast<float>(n);
 #pragma unroll
     for (int j = 0; j < V; ++j)
-      dxs[j] = dxs[j] * inv - widen(own_x.at[j]) * correction + widen(own_dsum.at[j]);
+      dxs[j] = rounded<T>(dxs[j] * inv - widen(own_x.at[j]) * correction) + widen(own_dsum.at[j]);
     if (mine) store(dx + row * n + column, dxs);
   }
   if (mine) store(partial + static_cast<std::int64_t>(blockIdx.x) * n + column, sums);
@@ -152,7 +152,7 @@ __global__ void backward_kernel(const T* dy, const T* dsum, const T* x, const T*
       if (dsum != nullptr) {
         load(dsum + at + i, xs);
 #pragma unroll
-        for (int j = 0; j < V; ++j) dys[j] += xs[j];
+        for (int j = 0; j < V; ++j) dys[j] = rounded<T>(dys[j]) + xs[j];
       }
       store(dx + at + i, dys);
     }
