@@ -510,7 +510,7 @@ class Tests(product.Case):
         self.assertEqual([], list(self.folder.iterdir()))
 
     def test_tokens_of_a_model_of_images(self):
-        self.expect(2, product.ECHELON, "plan", "mnist_smoke", "--gpu", "h100", "--tokens", 1e9, "--days", 1)
+        self.expect(2, product.ECHELON, "plan", product.TOP / "recipes/mnist_smoke.yaml", "--gpu", "h100", "--tokens", 1e9, "--days", 1)
 
     def test_ranks_that_do_not_divide_the_batch(self):
         self.refused("--nodes", 3)
