@@ -243,7 +243,7 @@ void describe_llama(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelD
   for (const char* flag : {"attention_bias", "mlp_bias", "add_cross_attention", "is_encoder_decoder"})
     config.require_flag(flag, false);
   description.attention_dropout = config.real_or("attention_dropout", 0, model_ranges::kDropout);
-  // Of Llama 1. Versions of it for longer texts leave it as it was, and transformers does not read it.
+  // Llama 1 states this. Its versions for longer texts leave it as it was, and transformers ignores it.
   if (!config.has(kOldLength) || config[kOldLength] != kLlamaPositions)
     config.require_number(kOldLength, static_cast<double>(model.max_positions));
   model.norm_eps = config.real_or("rms_norm_eps", family.norm_eps, model_ranges::kNormEps);

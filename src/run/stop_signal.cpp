@@ -24,7 +24,7 @@ void on_signal(int signal) {
   received = signal;
 }
 
-/// Of kSignals[i]. A SIGHUP that was ignored stays so.
+/// Makes on_signal() the handler of kSignals[i]. A SIGHUP that was ignored stays so.
 void install(std::size_t i) {
   struct sigaction action {};
   action.sa_handler = on_signal;

@@ -176,7 +176,7 @@ void forget_rolled_back(std::vector<checkpoint::MemoryCandidate>& remembered, st
 }
 
 /// Restores the newest undamaged one of `remembered` that is newer than `step`; nothing if there is none.
-/// Those that it has tried are removed from there. `no_room`: becomes why one was not restored that may be
+/// Each that was tried is removed from there. `no_room`: becomes why one was not restored that may be
 /// whole. Collective.
 std::optional<Restored> restore_newer(std::int64_t step, std::vector<checkpoint::MemoryCandidate>& remembered,
                                       RunMemory* memory, TrainState& state, const Rules& rules,

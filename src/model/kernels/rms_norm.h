@@ -103,8 +103,7 @@ void rms_norm_backward_group(const T* dy, const T* dsum, const T* x, const T* w,
         continue;
       }
       const Loaded<T> dsums(dsum + r * n + begin, width);
-      // The same bits as of the two sums one after the other, as they are where the norm is a unit of its
-      // own.
+      // The result has the bits of two separate sums, which are made where the norm is a unit of its own.
       for (std::int64_t i = 0; i < width; ++i)
         dxs.set(i, rounded<T>(as_written(dys[i] * (ws[i] + more) * inv - xs[i] * correction)) + dsums[i]);
     }

@@ -179,7 +179,7 @@ checkpoint::NodeSavePlan MemorySaves::plan(const TrainState& state, const std::s
                .resumed_from = known.newest_sound};
   plan.newest_commit = known.newest_commit;
   plan.held = layout.held_by(memory_->node());
-  // Also what a rank that could not begin has left.
+  // What a rank that could not begin has left goes, too.
   plan.stays = {whole_, plan.folder.filename().string()};
   plan.run_folder = &folder;
   return plan;
