@@ -72,12 +72,13 @@ class TraceFile {
 }  // namespace
 
 Profiler::Profiler(const ProfileRange& range, Communicator& comm, Activity& activity,
-                   std::filesystem::path run_folder)
+                   std::filesystem::path run_folder, std::unique_ptr<KernelRecorder> kernels)
     : range_(range),
       comm_(comm),
       activity_(activity),
       run_folder_(std::move(run_folder)),
-      folder_(run_folder_ / "profile") {}
+      folder_(run_folder_ / "profile"),
+      kernels_(std::move(kernels)) {}
 
 Profiler::~Profiler() {
   activity_.record(nullptr);
@@ -86,6 +87,7 @@ Profiler::~Profiler() {
 void Profiler::begin_step(std::int64_t step, double comm_wait_s) {
   if (written_ || step < range_.first || step > range_.last) return;
   if (!log_) {
+    begin_kernels();
     log_ = std::make_shared<SpanLog>(kMostSpans);
     first_ = step;
     comm_wait_before_s_ = comm_wait_s;
@@ -93,6 +95,16 @@ void Profiler::begin_step(std::int64_t step, double comm_wait_s) {
     activity_.record(log_);
   }
   step_began_s_ = steady_now_s();
+}
+
+void Profiler::begin_kernels() {
+  if (!kernels_) return;
+  try {
+    kernels_->begin();
+  } catch (...) {
+    log::warn(str("the profile lacks the kernels of rank ", comm_.rank(), ": ", caught()));
+    kernels_.reset();
+  }
 }
 
 void Profiler::step_ended() {
@@ -127,21 +139,22 @@ void Profiler::write(double comm_wait_s) {
   }
 }
 
-void Profiler::write_part(const RankContext& context, const RankTotals& totals) const {
+void Profiler::write_part(const RankContext& context, const RankTotals& totals) {
+  const std::vector<Kernel> kernels = kernels_ ? kernels_->end() : std::vector<Kernel>{};
   std::vector<Span> spans = log_->spans();
   // Spans that began before the recording have a recorded end only.
   std::erase_if(spans, [this](const Span& span) {
     return span.begin_s < began_s_ || (span.issued_s > 0 && span.issued_s < began_s_);
   });
   sort_spans(spans);
-  nlohmann::json mine{{"report", report_of(context, spans, totals)}};
+  nlohmann::json mine{{"report", report_of(context, spans, totals, kernels)}};
   if (in_lanes(comm_.rank(), comm_.size())) {
     const auto drawn = static_cast<std::size_t>(std::min(comm_.size(), kLanesRanks));
-    mine["lanes"] = lanes_of(context, spans, kLanesBytes / drawn - kAroundLanesBytes);
+    mine["lanes"] = lanes_of(context, spans, kernels, kLanesBytes / drawn - kAroundLanesBytes);
   }
   fs::make_directories(folder_, Code::kEnvironment);
   fs::replace_file(part_of(folder_, static_cast<std::size_t>(comm_.rank())),
-                   str(json_text(mine, -1), '\n', trace_of(context, spans)), Code::kEnvironment);
+                   str(json_text(mine, -1), '\n', trace_of(context, spans, kernels)), Code::kEnvironment);
 }
 
 void Profiler::merge(const std::vector<std::string>& troubles) const {

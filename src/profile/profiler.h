@@ -5,6 +5,7 @@
 
 #include "comm/activity.h"
 #include "comm/communicator.h"
+#include "profile/kernels.h"
 #include "profile/options.h"
 #include "profile/rank_report.h"
 
@@ -15,9 +16,10 @@ namespace echelon::profile {
 /// the log of `activity`.
 class Profiler {
  public:
-  /// All arguments must outlive this object. `comm`: all ranks, on the host.
+  /// `comm`, all ranks on the host, and `activity` must outlive this object. `kernels`: of a GPU; null on the
+  /// CPU.
   Profiler(const ProfileRange& range, Communicator& comm, Activity& activity,
-           std::filesystem::path run_folder);
+           std::filesystem::path run_folder, std::unique_ptr<KernelRecorder> kernels);
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
   ~Profiler();
@@ -34,8 +36,10 @@ class Profiler {
   void write(double comm_wait_s);
 
  private:
+  /// Goes on without kernels if they cannot be recorded.
+  void begin_kernels();
   /// Writes this rank's part into the run folder, which all ranks share; rank 0 merges the parts.
-  void write_part(const RankContext& context, const RankTotals& totals) const;
+  void write_part(const RankContext& context, const RankTotals& totals);
   /// On rank 0: merges the parts of all ranks. `troubles`: by rank, why its part is missing; an empty text:
   /// it is there.
   void merge(const std::vector<std::string>& troubles) const;
@@ -45,6 +49,7 @@ class Profiler {
   Activity& activity_;
   std::filesystem::path run_folder_;
   std::filesystem::path folder_;
+  std::unique_ptr<KernelRecorder> kernels_;
   std::shared_ptr<SpanLog> log_;  ///< null: not begun
   bool written_ = false;
   double began_s_ = 0;

@@ -15,13 +15,6 @@ std::string option(const ProfileRange& range) {
 
 }  // namespace
 
-void require_cpu_ranks(const ProfileRange& wanted, bool on_gpu) {
-  if (!wanted.wanted() || !on_gpu) return;
-  throw Error(Code::kUsage, option(wanted),
-              ": GPU ranks are not profiled, because their kernels run behind the host; "
-              "expected train.device: cpu, or use `nsys profile` of the CUDA Toolkit");
-}
-
 ProfileRange ahead(const ProfileRange& wanted, std::int64_t done, std::int64_t last, bool lead) {
   if (!wanted.wanted()) return {};
   if (wanted.first > last) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "profile/spans.h"
@@ -17,10 +18,15 @@ struct Cost {
   std::uint64_t bytes = 0;
 };
 
+nlohmann::json row(std::string_view operation, const std::string& of, const Cost& cost, bool beside) {
+  return {{"operation", operation}, {"of", of},        {"seconds", cost.seconds}, {"count", cost.count},
+          {"bytes", cost.bytes},    {"beside", beside}};
+}
+
 }  // namespace
 
-nlohmann::json report_of(const RankContext& context, const std::vector<Span>& spans,
-                         const RankTotals& totals) {
+nlohmann::json report_of(const RankContext& context, const std::vector<Span>& spans, const RankTotals& totals,
+                         const std::vector<Kernel>& kernels) {
   std::map<std::pair<SpanKind, std::string>, Cost> costs;
   std::array<double, kSpanKinds> by_kind{};
   const auto add = [&](const Span& span, double seconds) {
@@ -39,13 +45,15 @@ nlohmann::json report_of(const RankContext& context, const std::vector<Span>& sp
   nlohmann::json rows = nlohmann::json::array();
   for (const auto& [what, cost] : costs) {
     if (what.first == SpanKind::kStep) continue;
-    rows.push_back({{"operation", name_of(what.first)},
-                    {"of", what.second},
-                    {"seconds", cost.seconds},
-                    {"count", cost.count},
-                    {"bytes", cost.bytes},
-                    {"beside", !of_training(what.first)}});
+    rows.push_back(row(name_of(what.first), what.second, cost, !of_training(what.first)));
   }
+  std::map<std::string, Cost> by_name;
+  for (const Kernel& kernel : kernels) {
+    Cost& cost = by_name[kernel.name];
+    cost.seconds += kernel.seconds();
+    ++cost.count;
+  }
+  for (const auto& [name, cost] : by_name) rows.push_back(row("kernel", name, cost, true));
   nlohmann::json kinds;
   for (std::size_t kind = 0; kind < kSpanKinds; ++kind)
     kinds[std::string(name_of(static_cast<SpanKind>(kind)))] = by_kind[kind];
@@ -58,7 +66,8 @@ nlohmann::json report_of(const RankContext& context, const std::vector<Span>& sp
           {"clock_offset_s", context.clock.offset_s},
           {"clock_uncertainty_s", context.clock.uncertainty_s},
           {"seconds", kinds},
-          {"costs", rows}};
+          {"costs", rows},
+          {"device_busy_s", busy_s(kernels)}};
 }
 
 }  // namespace echelon::profile

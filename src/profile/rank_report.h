@@ -16,8 +16,9 @@ struct RankTotals {
 };
 
 /// A rank's numbers for the summary. Seconds are sums over all its steps. They count moments in which the
-/// operation was the innermost; spans nested in it count for themselves. `spans`: sorted.
+/// operation was the innermost; spans nested in it count for themselves. `spans`: sorted. `kernels`:
+/// by their beginning.
 [[nodiscard]] nlohmann::json report_of(const RankContext& context, const std::vector<Span>& spans,
-                                       const RankTotals& totals);
+                                       const RankTotals& totals, const std::vector<Kernel>& kernels);
 
 }  // namespace echelon::profile

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "base/str.h"
 #include "base/trace_events.h"
+#include "profile/options.h"
 #include "profile/spans.h"
 
 namespace echelon::profile {
@@ -26,6 +29,9 @@ std::string title(const Span& span) {
 
 /// Lanes of lanes.json.
 constexpr std::array<const char*, 6> kLanes{"compute", "gather", "reduce", "data", "save", "copy"};
+
+/// By KernelKind, indices in kLanes.
+constexpr std::array<std::size_t, 4> kKernelLanes{0, 1, 2, 5};
 
 /// Index in kLanes; -1: waits for other ranks and what is around units are the gaps.
 int lane_of(SpanKind kind) {
@@ -93,7 +99,8 @@ nlohmann::json lanes_json(const RankContext& context, const Blocks& blocks, doub
 
 }  // namespace
 
-std::string trace_of(const RankContext& context, const std::vector<Span>& spans) {
+std::string trace_of(const RankContext& context, const std::vector<Span>& spans,
+                     const std::vector<Kernel>& kernels) {
   TraceEvents events;
   events.name_process(context.rank, str("rank ", context.rank, " (", context.host, ")"));
   for (std::size_t lane = 0; lane < kTraceLanes.size(); ++lane)
@@ -107,20 +114,33 @@ std::string trace_of(const RankContext& context, const std::vector<Span>& spans)
     events.add(context.rank, trace_lane(span.kind), name_of(span.kind), title(span), begin_us,
                (span.end_s - span.begin_s) * 1e6, arguments);
   }
+  std::map<std::int64_t, int> lanes;
+  for (const Kernel& kernel : std::span(kernels).first(std::min<std::size_t>(kernels.size(), kMostSpans))) {
+    const auto [lane, added] =
+        lanes.emplace(kernel.stream, static_cast<int>(kTraceLanes.size() + lanes.size()));
+    if (added) events.name_lane(context.rank, lane->second, str("stream ", kernel.stream));
+    events.add(context.rank, lane->second, "kernel", kernel.name, context.micro(kernel.begin_s),
+               kernel.seconds() * 1e6);
+  }
   return events.events();
 }
 
-nlohmann::json lanes_of(const RankContext& context, const std::vector<Span>& spans, std::size_t bytes) {
+nlohmann::json lanes_of(const RankContext& context, const std::vector<Span>& spans,
+                        const std::vector<Kernel>& kernels, std::size_t bytes) {
   Blocks blocks;
   const auto add = [&](const Span& span, double begin_s, double end_s) {
     const int lane = lane_of(span.kind);
-    if (lane < 0) return;
+    if (lane < 0 || (!kernels.empty() && lane < lane_of(SpanKind::kDataWait))) return;
     blocks[static_cast<std::size_t>(lane)].push_back(
         {context.micro(begin_s), context.micro(end_s), title(span)});
   };
   for (const Piece& piece : innermost(spans)) add(spans[piece.span], piece.begin_s, piece.end_s);
   for (const Span& span : spans) {
     if (!of_training(span.kind)) add(span, span.begin_s, span.end_s);
+  }
+  for (const Kernel& kernel : kernels) {
+    const std::size_t lane = kKernelLanes.at(static_cast<std::size_t>(kind_of(kernel)));
+    blocks[lane].push_back({context.micro(kernel.begin_s), context.micro(kernel.end_s), kernel.name});
   }
   // Gathers and reductions run one after the other on a rank; a save runs beside what it stalls.
   auto& saves = blocks[4];

@@ -5,6 +5,7 @@
 
 #include "comm/span_log.h"
 #include "profile/clocks.h"
+#include "profile/kernels.h"
 
 namespace echelon::profile {
 
@@ -19,11 +20,13 @@ struct RankContext {
   [[nodiscard]] double micro(double here_s) const { return (here_s - clock.offset_s - zero_s) * 1e6; }
 };
 
-/// The rank's events of trace.json. `spans`: sorted (spans.h).
-[[nodiscard]] std::string trace_of(const RankContext& context, const std::vector<Span>& spans);
+/// The rank's events of trace.json. `spans`: sorted (spans.h). `kernels`: at most kMostSpans are taken.
+[[nodiscard]] std::string trace_of(const RankContext& context, const std::vector<Span>& spans,
+                                   const std::vector<Kernel>& kernels);
 
 /// The rank's entry in lanes.json, of at most `bytes` as text: neighboring spans are joined until it fits.
+/// With kernels, computing and collectives are theirs, not the host's.
 [[nodiscard]] nlohmann::json lanes_of(const RankContext& context, const std::vector<Span>& spans,
-                                      std::size_t bytes);
+                                      const std::vector<Kernel>& kernels, std::size_t bytes);
 
 }  // namespace echelon::profile

@@ -20,6 +20,11 @@ double seconds_of(const nlohmann::json& rank, SpanKind kind) {
   return rank["seconds"][std::string(name_of(kind))].get<double>();
 }
 
+/// On a device the host's waits are not those for other ranks.
+bool on_device(const nlohmann::json& rank_or_summary) {
+  return rank_or_summary["device_busy_s"].get<double>() > 0;
+}
+
 /// Mean over ranks of `value(rank)`, for one step.
 template <class Value>
 double mean(const std::vector<nlohmann::json>& ranks, const Value& value) {
@@ -78,7 +83,9 @@ nlohmann::json by_rank(const std::vector<nlohmann::json>& ranks) {
   nlohmann::json rows = nlohmann::json::array();
   for (const nlohmann::json& rank : ranks) {
     const double steps = std::max<double>(1, rank["steps"].get<double>());
-    const double waits = seconds_of(rank, SpanKind::kGatherWait) + seconds_of(rank, SpanKind::kReduceWait);
+    const double waits =
+        on_device(rank) ? rank["engine_comm_wait_s"].get<double>()
+                        : seconds_of(rank, SpanKind::kGatherWait) + seconds_of(rank, SpanKind::kReduceWait);
     rows.push_back({{"rank", rank["rank"]},
                     {"host", rank["host"]},
                     {"step_s", rank["step_s"].get<double>() / steps},
@@ -117,10 +124,15 @@ nlohmann::json against_plan(const nlohmann::json& summary, const nlohmann::json&
                     {"difference_s", measured_s - planned_s}});
   };
   add("step", plan["step_time_s"].get<double>(), summary["step_s"].get<double>());
-  add("compute", planned("busy_s", "compute"),
-      part("forward") + part("backward") + part("recompute") + part("optimizer"));
-  add("waiting for gathers", planned("waits_s", "gather"), part("gather_wait"));
-  add("waiting for reductions", planned("waits_s", "reduce"), part("reduce_wait"));
+  if (on_device(summary)) {
+    add("waiting for gathers and reductions", planned("waits_s", "gather") + planned("waits_s", "reduce"),
+        summary["comm_wait_s"].get<double>());
+  } else {
+    add("compute", planned("busy_s", "compute"),
+        part("forward") + part("backward") + part("recompute") + part("optimizer"));
+    add("waiting for gathers", planned("waits_s", "gather"), part("gather_wait"));
+    add("waiting for reductions", planned("waits_s", "reduce"), part("reduce_wait"));
+  }
   std::stable_sort(rows.begin(), rows.end(), [](const nlohmann::json& a, const nlohmann::json& b) {
     return std::abs(a["difference_s"].get<double>()) > std::abs(b["difference_s"].get<double>());
   });
@@ -145,6 +157,7 @@ constexpr std::array<const char*, 9> kParts{"data_wait", "forward",     "backwar
                                             "recompute", "gather_wait", "reduce_wait",
                                             "optimizer", "other",       "save_stall"};
 constexpr std::size_t kShown = 30;
+constexpr std::size_t kNameLength = 100;  ///< of kernels, whose names list their types
 
 std::string cost_lines(const nlohmann::json& rows, double step_s) {
   std::string text;
@@ -152,7 +165,7 @@ std::string cost_lines(const nlohmann::json& rows, double step_s) {
     const nlohmann::json& row = rows[i];
     const double seconds = row["seconds"].get<double>();
     text += str(ms(row["seconds"]), share(seconds, step_s), row["operation"].get<std::string>(), ' ',
-                row["of"].get<std::string>());
+                row["of"].get<std::string>().substr(0, kNameLength));
     const double count = row["count"].get<double>();
     if (count != 1) text += str(" x ", fixed(count, count == std::round(count) ? 0 : 1));
     const double bytes = row.value("bytes", 0.0);
@@ -183,14 +196,18 @@ nlohmann::json summarize(const ProfileRange& range, const std::vector<nlohmann::
       {"engine_comm_wait_s",
        mean(ranks, [](const nlohmann::json& rank) { return rank["engine_comm_wait_s"].get<double>(); })},
       {"by_rank", by_rank(ranks)},
+      {"device_busy_s",
+       mean(ranks, [](const nlohmann::json& rank) { return rank["device_busy_s"].get<double>(); })},
       {"costs", costs_of(ranks, false)},
       {"beside", costs_of(ranks, true)}};
-  const nlohmann::json& parts = summary["parts_s"];
-  summary["comm_wait_s"] = parts["gather_wait"].get<double>() + parts["reduce_wait"].get<double>();
   double uncertainty = 0;
-  for (const nlohmann::json& row : summary["by_rank"])
+  double comm_wait_s = 0;
+  for (const nlohmann::json& row : summary["by_rank"]) {
     uncertainty = std::max(uncertainty, row["clock_uncertainty_us"].get<double>());
+    comm_wait_s += row["comm_wait_s"].get<double>() / static_cast<double>(ranks.size());
+  }
   summary["clock_uncertainty_us"] = uncertainty;
+  summary["comm_wait_s"] = comm_wait_s;
   summary["plan"] = against_plan(summary, forecast);
   return summary;
 }
@@ -208,6 +225,12 @@ std::string summary_text(const nlohmann::json& s) {
   text += str("\nexposed communication: ", fixed(s["comm_wait_s"].get<double>() * kMilli, 3),
               " ms of a step; by the engine's account ",
               fixed(s["engine_comm_wait_s"].get<double>() * kMilli, 3), " ms\n");
+  if (on_device(s)) {
+    const double busy_s = s["device_busy_s"].get<double>();
+    text += str("the device was busy for ", fixed(busy_s * kMilli, 3), " ms of a step, ",
+                fixed(kPercent * busy_s / step_s, 1),
+                " %; what the training thread did is when it issued work, not when the device did it\n");
+  }
   text += "\nmost time of the training thread, what is nested left out:\n" + cost_lines(s["costs"], step_s);
   text += "\nmost time beside it:\n" + cost_lines(s["beside"], step_s);
   text += plan_lines(s["plan"]);

@@ -12,6 +12,7 @@
 #include "optim/schedule.h"
 #include "shard/memory/host_memory.h"
 #include "train/eval/generation_score.h"
+#include "train/measure/kernel_recorder.h"
 
 namespace echelon {
 
@@ -45,8 +46,9 @@ TrainLoop::TrainLoop(LoopOptions options, const LoopParts& parts)
       reporter_(options_, parts_, step_) {
   if (options_.adapters) adapters_.emplace(parts_.state.model, parts_.comm);
   if (options_.profile.wanted())
-    profiler_ = std::make_unique<profile::Profiler>(options_.profile, parts_.comm, *options_.activity,
-                                                    parts_.folder.root());
+    profiler_ = std::make_unique<profile::Profiler>(
+        options_.profile, parts_.comm, *options_.activity, parts_.folder.root(),
+        parts_.state.model.device().is_cpu() ? nullptr : make_kernel_recorder(parts_.state.model.device()));
 }
 
 TrainStep::Result TrainLoop::step(double lr) {

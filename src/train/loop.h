@@ -9,7 +9,7 @@
 #include "train/epochs.h"
 #include "train/eval/validation.h"
 #include "train/loop_parts.h"
-#include "train/step_reporter.h"
+#include "train/measure/step_reporter.h"
 #include "train/train_step.h"
 
 namespace echelon {

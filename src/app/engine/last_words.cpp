@@ -3,7 +3,7 @@
 #include <exception>
 
 #include "base/log.h"
-#include "train/memory_report.h"
+#include "train/measure/memory_report.h"
 
 namespace echelon::app {
 namespace {

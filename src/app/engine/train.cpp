@@ -32,8 +32,8 @@
 #include "train/batch_tensors.h"
 #include "train/eval/reference_logps.h"
 #include "train/loop.h"
+#include "train/measure/memory_report.h"
 #include "train/memory/memory_run.h"
-#include "train/memory_report.h"
 #include "train/restore.h"
 
 namespace echelon::app {
@@ -289,7 +289,6 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   set_threads(recipe.train.threads_per_rank, job.info());
   const Compute compute = choose_compute(recipe.train, job);
   const RunPlan plan = plan_run(recipe, compute, job.info(), life.watch.activity);
-  profile::require_cpu_ranks(profiled, compute.accelerator != nullptr);
   if (job.info().rank == 0)
     life.forecast = std::make_unique<ForecastCheck>(recipe.train, job.info(), compute);
   const auto comm = connect(recipe, job, life);

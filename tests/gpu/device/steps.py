@@ -394,6 +394,20 @@ def kernel_times(machine):
     return {**found, "busy_ms": busy / steps / 1e6, "kernels": rows[:80]}
 
 
+def profile(machine):
+    """--profile of a GPU rank, by the profiler of PyTorch: the time of the device, and its longest kernels."""
+    machine.need_device()
+    large(machine, "profiled", "--profile", f"{SKIPPED_STEPS + 1}..{SKIPPED_STEPS + 2}")
+    summary = json.loads((machine.scratch / "profiled/profile/summary.json").read_text())
+    kernels = [row for row in summary["beside"] if row["operation"] == "kernel"]
+    if not machine.trial and not kernels:
+        raise Failed("no kernel was recorded")
+    busy = summary["device_busy_s"] / summary["step_s"]
+    if not machine.trial and not 0.5 < busy <= 1.05:
+        raise Failed(f"the device is said to be busy for {busy:.2f} of a step")
+    return {"busy": busy, "step_s": summary["step_s"], "kernels": kernels[:20]}
+
+
 STEPS = [
     Step("facts", 1, "what this machine is", facts, 60),
     Step("programs", 1, "the programs run here, on the CPU", programs, 90),
@@ -416,5 +430,6 @@ STEPS = [
     Step("lora", 3, "adapters on a Llama of 8 B", lora, 120, 60),
     Step("peft", 3, "the same by peft", peft, 150, 60),
     Step("kernel_times", 3, "the 1.5 B Llama by kernel", kernel_times, 120, 60),
+    Step("profile", 3, "--profile of a GPU rank", profile, 90, 45),
     Step("ablations", 3, "the 1.5 B Llama with one thing changed", ablations, 500, 60),
 ]

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/str.h"
 #include "base/trace_events.h"
 #include "profile/rank_report.h"
 #include "profile/rank_trace.h"
@@ -67,7 +68,8 @@ TEST(SpanLog, KeepsWhatFitsAndCountsTheRest) {
 }
 
 TEST(RankTrace, IsOnTheClockOfRankZero) {
-  const auto events = nlohmann::json::parse("[" + trace_of(kContext, a_step()) + "]");
+  const std::vector<Kernel> kernels{{.name = "gemm", .stream = 7, .begin_s = 1, .end_s = 2}};
+  const auto events = nlohmann::json::parse("[" + trace_of(kContext, a_step(), kernels) + "]");
   const auto find = [&events](const std::string& name) {
     for (const auto& event : events) {
       if (event["name"] == name) return event;
@@ -81,16 +83,18 @@ TEST(RankTrace, IsOnTheClockOfRankZero) {
   EXPECT_EQ(find("gather a")["args"]["queued_us"], 0.25e6);
   EXPECT_EQ(find("gather a")["args"]["bytes"], 100);
   EXPECT_NE(find("gather a")["tid"], find("forward a")["tid"]);
+  EXPECT_EQ(find("gemm")["ts"], 1e6);
+  EXPECT_EQ(find("gemm")["tid"], 5) << "behind the lanes of spans";
 }
 
 TEST(RankTrace, LanesAreShortenedUntilTheyFit) {
   std::vector<Span> spans;
   for (int i = 0; i < 5000; ++i) spans.push_back(span(SpanKind::kForward, "unit", i, i + 0.9));
-  const auto whole = lanes_of(kContext, spans, 1 << 20);
+  const auto whole = lanes_of(kContext, spans, {}, 1 << 20);
   EXPECT_EQ(whole["lanes"][0]["spans"].size(), 5000U);
   EXPECT_EQ(whole["lanes"][0]["spans"][3], nlohmann::json({3e6, 0.9e6, "forward unit"}));
   for (const std::size_t bytes : {20'000, 1'000, 0}) {
-    const auto lanes = lanes_of(kContext, spans, bytes);
+    const auto lanes = lanes_of(kContext, spans, {}, bytes);
     if (bytes > 0) {
       EXPECT_LE(lanes.dump().size(), bytes);
     }
@@ -101,21 +105,37 @@ TEST(RankTrace, LanesAreShortenedUntilTheyFit) {
 }
 
 TEST(RankTrace, WaitsAreGapsInTheLaneThatComputes) {
-  const auto lanes = lanes_of(kContext, a_step(), 10'000)["lanes"];
+  const auto lanes = lanes_of(kContext, a_step(), {}, 10'000)["lanes"];
   EXPECT_EQ(lanes[0]["name"], "compute");
   EXPECT_EQ(lanes[0]["spans"].front(), nlohmann::json({2e6, 3e6, "forward a"}));
   EXPECT_EQ(lanes[0]["spans"].size(), 4U) << "forward, backward, the optimizer before and behind its wait";
   EXPECT_EQ(lanes[1]["spans"], nlohmann::json::parse(R"([[500000.0, 1500000.0, "gather a"]])"));
 }
 
-nlohmann::json report(double factor) {
+/// Of two streams, on a device that is busy from 1 to 4 and from 6 to 7.
+std::vector<Kernel> some_kernels() {
+  return {{.name = "gemm", .stream = 7, .begin_s = 1, .end_s = 3},
+          {.name = "ncclDevKernel_AllGather_RING_LL", .stream = 9, .begin_s = 2, .end_s = 4},
+          {.name = "gemm", .stream = 7, .begin_s = 6, .end_s = 6.5},
+          {.name = "Memcpy DtoH (Device -> Pinned)", .stream = 8, .begin_s = 6.25, .end_s = 7}};
+}
+
+TEST(RankTrace, OfADeviceLanesShowKernelsInsteadOfTheHostsSpans) {
+  const auto lanes = lanes_of(kContext, a_step(), some_kernels(), 10'000)["lanes"];
+  ASSERT_EQ(lanes.size(), 3U) << lanes;
+  EXPECT_EQ(lanes[0]["spans"], nlohmann::json::parse(R"([[3e6, 2e6, "gemm"], [8e6, 0.5e6, "gemm"]])"));
+  EXPECT_EQ(lanes[1]["name"], "gather");
+  EXPECT_EQ(lanes[2]["name"], "copy");
+}
+
+nlohmann::json report(double factor, const std::vector<Kernel>& kernels = {}) {
   std::vector<Span> spans = a_step();
   for (Span& s : spans) {
     s.begin_s *= factor;
     s.end_s *= factor;
     if (s.issued_s > 0) s.issued_s *= factor;
   }
-  return report_of(kContext, spans, {.steps = 1, .engine_comm_wait_s = 1.5 * factor});
+  return report_of(kContext, spans, {.steps = 1, .engine_comm_wait_s = 1.5 * factor}, kernels);
 }
 
 TEST(Summary, IsTheMeanOverRanks) {
@@ -133,6 +153,24 @@ TEST(Summary, IsTheMeanOverRanks) {
   EXPECT_EQ(summary["by_rank"][1]["work_s"], 25.5);
   EXPECT_TRUE(summary["plan"].contains("missing"));
   EXPECT_MENTIONS(summary_text(summary), "steps 7 to 7 of 2 ranks");
+}
+
+TEST(Summary, OfADeviceHasItsKernelsAndTheEnginesWaits) {
+  const auto forecast = nlohmann::json::parse(
+      R"({"predicted": {"step_time_s": 9.5, "waits_s": {"gather": 1, "reduce": 0.25}}})");
+  const auto summary = summarize({7, 7}, {report(2, some_kernels())}, forecast);
+  EXPECT_EQ(summary["device_busy_s"], 4);
+  EXPECT_EQ(summary["comm_wait_s"], 3);
+  std::string kernels;
+  for (const auto& row : summary["beside"]) {
+    if (row["operation"] == "kernel")
+      kernels += str(row["of"].get<std::string>(), ' ', row["seconds"].get<double>(), ' ',
+                     row["count"].get<double>(), '\n');
+  }
+  EXPECT_EQ(kernels,
+            "gemm 2.5 2\nncclDevKernel_AllGather_RING_LL 2 1\nMemcpy DtoH (Device -> Pinned) 0.75 1\n");
+  EXPECT_EQ(summary["plan"]["differences"].size(), 2U);
+  EXPECT_MENTIONS(summary_text(summary), "the device was busy for 4000.000 ms of a step, 20.0 %");
 }
 
 TEST(Summary, ComparesWithAForecastThatHasTimes) {

@@ -16,8 +16,8 @@
 #include "optim/optimizer.h"
 #include "shard/memory/host_memory.h"
 #include "train/batch_tensors.h"
-#include "train/flops.h"
-#include "train/memory_report.h"
+#include "train/measure/flops.h"
+#include "train/measure/memory_report.h"
 #include "train/save/save_interval.h"
 #include "train/state_tensors.h"
 

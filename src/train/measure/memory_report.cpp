@@ -1,4 +1,4 @@
-#include "train/memory_report.h"
+#include "train/measure/memory_report.h"
 
 #include <ATen/ATen.h>
 #include <sys/resource.h>

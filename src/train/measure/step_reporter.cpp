@@ -1,4 +1,4 @@
-#include "train/step_reporter.h"
+#include "train/measure/step_reporter.h"
 
 #include <algorithm>
 #include <array>
@@ -11,8 +11,8 @@
 #include "base/str.h"
 #include "base/utc_time.h"
 #include "comm/exchange.h"
-#include "train/flops.h"
-#include "train/memory_report.h"
+#include "train/measure/flops.h"
+#include "train/measure/memory_report.h"
 
 namespace echelon {
 
