@@ -107,17 +107,22 @@ void Profiler::begin_kernels() {
   }
 }
 
-void Profiler::step_ended() {
-  if (!log_ || written_) return;
-  log_->add(SpanKind::kStep, str(first_ + steps_), step_began_s_, steady_now_s());
+void Profiler::step_ended(double comm_wait_s) {
+  if (!log_ || written_ || full_) return;
+  const double now_s = steady_now_s();
+  log_->add(SpanKind::kStep, str(first_ + steps_), step_began_s_, now_s);
+  full_ = log_->dropped() > 0;
+  if (full_) return activity_.record(nullptr);
+  ended_s_ = now_s;
+  comm_wait_s_ = comm_wait_s;
   ++steps_;
 }
 
-void Profiler::write(double comm_wait_s) {
+void Profiler::write() {
   activity_.record(nullptr);
   written_ = true;
   const RankTotals totals{.steps = steps_,
-                          .engine_comm_wait_s = comm_wait_s - comm_wait_before_s_,
+                          .engine_comm_wait_s = comm_wait_s_ - comm_wait_before_s_,
                           .dropped_spans = log_->dropped()};
   const std::vector<ClockOffset> clocks = measure_clocks(comm_);
   RankContext context{
@@ -140,12 +145,17 @@ void Profiler::write(double comm_wait_s) {
 }
 
 void Profiler::write_part(const RankContext& context, const RankTotals& totals) {
-  const std::vector<Kernel> kernels = kernels_ ? kernels_->end() : std::vector<Kernel>{};
+  std::vector<Kernel> kernels = kernels_ ? kernels_->end() : std::vector<Kernel>{};
+  if (steps_ == 0) throw Error(Code::kEnvironment, "one step has more than ", kMostSpans, " spans");
   std::vector<Span> spans = log_->spans();
   // Spans that began before the recording have a recorded end only.
   std::erase_if(spans, [this](const Span& span) {
     return span.begin_s < began_s_ || (span.issued_s > 0 && span.issued_s < began_s_);
   });
+  if (full_) {
+    std::erase_if(spans, [this](const Span& span) { return span.begin_s >= ended_s_; });
+    std::erase_if(kernels, [this](const Kernel& kernel) { return kernel.begin_s >= ended_s_; });
+  }
   sort_spans(spans);
   nlohmann::json mine{{"report", report_of(context, spans, totals, kernels)}};
   if (in_lanes(comm_.rank(), comm_.size())) {

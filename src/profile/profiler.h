@@ -26,14 +26,15 @@ class Profiler {
 
   /// Call it before step `step`. `comm_wait_s`: seconds that the engine has waited for collectives so far.
   void begin_step(std::int64_t step, double comm_wait_s);
-  void step_ended();
+  /// A step whose spans do not all fit ends the recording and is left out. `comm_wait_s`: by now.
+  void step_ended(double comm_wait_s);
   /// Returns whether write() is due after step `step`: it is the last step of the range, or (`last`) of the
   /// run.
   [[nodiscard]] bool is_due(std::int64_t step, bool last) const {
     return log_ != nullptr && !written_ && (last || step >= range_.last);
   }
   /// Ends the recording and writes the files. A failed write is a warning. Collective.
-  void write(double comm_wait_s);
+  void write();
 
  private:
   /// Goes on without kernels if they cannot be recorded.
@@ -52,11 +53,14 @@ class Profiler {
   std::unique_ptr<KernelRecorder> kernels_;
   std::shared_ptr<SpanLog> log_;  ///< null: not begun
   bool written_ = false;
+  bool full_ = false;
   double began_s_ = 0;
   double comm_wait_before_s_ = 0;
+  double comm_wait_s_ = 0;  ///< at the end of the last step
   double step_began_s_ = 0;
+  double ended_s_ = 0;
   std::int64_t first_ = 0;  ///< that was recorded; later than range_.first in a run that was resumed
-  std::int64_t steps_ = 0;
+  std::int64_t steps_ = 0;  ///< recorded whole
 };
 
 }  // namespace echelon::profile

@@ -239,7 +239,7 @@ std::string summary_text(const nlohmann::json& s) {
     text += str(right_aligned(str(row["rank"].get<int>()), 4), ms(row["step_s"]), ms(row["work_s"]).substr(1),
                 ms(row["comm_wait_s"]).substr(1), "  ", row["host"].get<std::string>());
     if (const auto dropped = row["dropped_spans"].get<std::uint64_t>(); dropped > 0)
-      text += str("; ", dropped, " spans did not fit");
+      text += str("; ", dropped, " spans of the next step did not fit");
     text += '\n';
   }
   return text;

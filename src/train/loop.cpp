@@ -60,7 +60,7 @@ TrainStep::Result TrainLoop::step(double lr) {
   parts_.ledger.trained(parts_.state.step);
   if (adapters_ && lr > 0 && result.grad_norm > 0 && std::isfinite(result.grad_norm)) adapters_->updated();
   reporter_.step_ended(result);
-  if (profiler_) profiler_->step_ended();
+  if (profiler_) profiler_->step_ended(comm_wait_s());
   return result;
 }
 
@@ -205,9 +205,10 @@ void TrainLoop::save_to_memory() {
 
 void TrainLoop::end_profile() {
   const IntervalClock::Reading began = reporter_.reading();
-  if (const auto age_s = parts_.checkpointer.in_flight_s())
-    options_.activity->spans()->add(SpanKind::kSave, "under way", began.now_s - *age_s, began.now_s);
-  profiler_->write(began.spent.comm_wait_s());
+  SpanLog* const log = options_.activity->spans();  // null: full
+  if (const auto age_s = parts_.checkpointer.in_flight_s(); age_s && log != nullptr)
+    log->add(SpanKind::kSave, "under way", began.now_s - *age_s, began.now_s);
+  profiler_->write();
   pause(began);
 }
 

@@ -4,13 +4,18 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/files/fs.h"
+#include "base/steady_time.h"
 #include "base/str.h"
 #include "base/trace_events.h"
+#include "comm/local_communicator.h"
+#include "profile/profiler.h"
 #include "profile/rank_report.h"
 #include "profile/rank_trace.h"
 #include "profile/spans.h"
 #include "profile/summary.h"
 #include "support/matches.h"
+#include "support/temp_dir.h"
 
 // A whole profile of real ranks is tested in tests/e2e/profile.py.
 namespace echelon::profile {
@@ -123,9 +128,34 @@ std::vector<Kernel> some_kernels() {
 TEST(RankTrace, OfADeviceLanesShowKernelsInsteadOfTheHostsSpans) {
   const auto lanes = lanes_of(kContext, a_step(), some_kernels(), 10'000)["lanes"];
   ASSERT_EQ(lanes.size(), 3U) << lanes;
-  EXPECT_EQ(lanes[0]["spans"], nlohmann::json::parse(R"([[3e6, 2e6, "gemm"], [8e6, 0.5e6, "gemm"]])"));
+  EXPECT_EQ(lanes[0]["spans"], nlohmann::json::parse(R"([[1e6, 2e6, "gemm"], [6e6, 0.5e6, "gemm"]])"));
   EXPECT_EQ(lanes[1]["name"], "gather");
   EXPECT_EQ(lanes[2]["name"], "copy");
+}
+
+TEST(Profiler, LeavesOutTheStepWhoseSpansDoNotFitAndWhatFollows) {
+  const test::TempDir folder;
+  LocalCommunicator comm;
+  Activity activity;
+  Profiler profiler({1, 9}, comm, activity, folder.path(), nullptr);
+  profiler.begin_step(1, 0.25);
+  activity.spans()->add(SpanKind::kForward, "a", steady_now_s(), steady_now_s());
+  profiler.step_ended(0.5);
+  profiler.begin_step(2, 0.5);
+  for (std::int64_t i = 0; i < kMostSpans; ++i)
+    activity.spans()->add(SpanKind::kForward, "b", steady_now_s(), steady_now_s());
+  profiler.step_ended(1);
+  EXPECT_EQ(activity.spans(), nullptr);
+  profiler.begin_step(3, 1);
+  profiler.step_ended(2);
+  profiler.write();
+  const auto summary =
+      nlohmann::json::parse(fs::read_file(folder.path() / "profile/summary.json", 1 << 20, Code::kUsage));
+  EXPECT_EQ(summary["steps"], nlohmann::json({1, 1}));
+  EXPECT_EQ(summary["engine_comm_wait_s"], 0.25);
+  ASSERT_EQ(summary["costs"].size(), 1U) << summary["costs"];
+  EXPECT_EQ(summary["costs"][0]["of"], "a");
+  EXPECT_GT(summary["by_rank"][0]["dropped_spans"], 0);
 }
 
 nlohmann::json report(double factor, const std::vector<Kernel>& kernels = {}) {
