@@ -223,7 +223,6 @@ RunEnd TrainLoop::run() {
   TrainState& state = parts_.state;
   Checkpointer& checkpointer = parts_.checkpointer;
   const std::int64_t steps = options_.train.steps;
-  std::int64_t saved = state.step;
   std::int64_t steps_of_this_process = 0;
   checkpointer.prepare(state, steps);
   HostMemory::reset_peak();  // what the start needed beside is gone
@@ -250,12 +249,11 @@ RunEnd TrainLoop::run() {
     checkpointer.poll(state.step);
     if (last || stop || result.save_due || checkpointer.due(state)) {
       save(last || stop);
-      saved = state.step;
     } else if (parts_.memory != nullptr && parts_.memory->due(state.step)) {
       save_to_memory();
     }
     if (profiler_ && profiler_->is_due(state.step, last || stop)) end_profile();
-    if (logging || saved == state.step) reporter_.begin_interval();
+    if (logging) reporter_.begin_interval();
     if (stop && !last) return RunEnd::kStopped;
   }
   return RunEnd::kFinished;
