@@ -57,8 +57,7 @@ constexpr std::string_view kPrefix = "events.out.tfevents.";
 constexpr std::size_t kDigits = 10;
 
 /// TensorBoard reads files by name, so the number behind the prefix must rise.
-std::int64_t next_number(const std::filesystem::path& folder, double time_s) {
-  auto number = static_cast<std::int64_t>(std::clamp(time_s, 0.0, 9e9));
+std::int64_t next_number(const std::filesystem::path& folder, std::int64_t number) {
   for (const std::filesystem::path& file : fs::list_folder(folder, Code::kEnvironment)) {
     const std::string name = file.filename().string();
     std::int64_t other = 0;
@@ -74,7 +73,8 @@ std::int64_t next_number(const std::filesystem::path& folder, double time_s) {
 
 EventFile::EventFile(const std::filesystem::path& folder, double time_s,
                      std::optional<std::int64_t> purge_from) {
-  std::string number = std::to_string(next_number(folder, time_s));
+  number_ = next_number(folder, static_cast<std::int64_t>(std::clamp(time_s, 0.0, 9e9)));
+  std::string number = std::to_string(number_);
   number.insert(0, kDigits - std::min(kDigits, number.size()), '0');
   path_ = folder / str(kPrefix, number, '.', host_name(), '.', getpid());
   file_ = fs::open_own(path_, O_WRONLY | O_CREAT | O_EXCL, Code::kEnvironment);
@@ -84,6 +84,10 @@ EventFile::EventFile(const std::filesystem::path& folder, double time_s,
     records += record(header(time_s, *purge_from) + bytes_field(event::kSessionLog, start));
   }
   write(records);
+}
+
+bool EventFile::is_last() const {
+  return next_number(path_.parent_path(), 0) == number_ + 1;
 }
 
 void EventFile::append(const Line& line) {

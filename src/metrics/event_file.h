@@ -19,12 +19,15 @@ class EventFile {
   EventFile(const std::filesystem::path& folder, double time_s, std::optional<std::int64_t> purge_from);
 
   void append(const Line& line);
+  /// Returns whether TensorBoard reads no file after this one.
+  [[nodiscard]] bool is_last() const;
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
  private:
   void write(const std::string& records);
 
   std::filesystem::path path_;
+  std::int64_t number_ = 0;  ///< in its name
   fs::Fd file_;
   std::uint64_t end_ = 0;
 };

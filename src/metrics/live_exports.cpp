@@ -39,6 +39,10 @@ void LiveExports::attempt(bool& failed, const char* what, const std::function<vo
 
 void LiveExports::to_tensorboard(const Line& line) {
   try {
+    if (events_ && !events_->is_last()) {  // `echelon metrics` has written all lines so far to a later file
+      events_.reset();
+      purge_from_ = line.step;
+    }
     if (!events_) {
       const std::filesystem::path folder = source_.parent_path() / "tensorboard";
       fs::make_directories(folder, Code::kEnvironment);

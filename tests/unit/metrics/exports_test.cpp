@@ -8,6 +8,7 @@
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "metrics/csv.h"
+#include "metrics/event_file.h"
 #include "metrics/live_exports.h"
 #include "metrics/names.h"
 #include "metrics/prometheus.h"
@@ -147,6 +148,18 @@ TEST_F(Exports, AFullDiskIsNoErrorAndTheFilesAreWholeAfterIt) {
   EXPECT_EQ(records(files[0]).size(), 3U) << "version, start, step 1";
   EXPECT_EQ(records(files[1]).size(), 2U) << "version, step 3";
   EXPECT_LT(files[0], files[1]);
+}
+
+TEST_F(Exports, LinesAfterAnExportByHandGoToAFileThatIsReadLater) {
+  LiveExports exports(source(), {.tensorboard = true}, 0);
+  add(exports, R"({"step": 1})");
+  const std::filesystem::path by_hand = EventFile(event_files()[0].parent_path(), 0, 0).path();
+  add(exports, R"({"step": 2})");
+  add(exports, R"({"step": 3})");
+  const auto files = event_files();
+  ASSERT_EQ(files.size(), 3U);
+  EXPECT_EQ(files[1], by_hand);
+  EXPECT_EQ(records(files[2]).size(), 4U) << "version, start at step 2, steps 2 and 3";
 }
 
 TEST_F(Exports, ALinkInTheWayIsReplacedAndNotWrittenThrough) {
