@@ -109,7 +109,7 @@ OWN = {
 {{ hello('a') }}{{ hello('b', '?') }}{{ hello(name='c', more=[1]) }}{{ hello() }}{{ deep(5) | upper }}{{ hello(*['d', '.']) }}{% set late = 1 %}
 {%- macro sees() %}{{ late }}{{ messages | length }}{% endmacro %}{% set late = 2 %}{{ sees() }}""",
     "filters": """{{ messages | tojson }}{{ {'a': [1, {'b': none}], 'é<>&\\'': 1.0, 'e': [], 'f': {}} | tojson(indent=2) }}
-{{ '\\u00e9\\u65e5\\U0001f600\\x01\\x7f' | tojson }}{{ 'é😀' | tojson(ensure_ascii=True) }}{{ {'b': 1, 'a': 2} | tojson(sort_keys=true) }}
+{{ '\\u00e9\\u65e5\\U0001f600\\x01\\x7f' | tojson }}{{ 'é😀\\x7f' | tojson(ensure_ascii=True) }}{{ {'b': 1, 'a': 2} | tojson(sort_keys=true) }}
 [{{ '  x y ' | trim }}]{{ 'xxaxx' | trim('x') }}{{ 'abc' | length }}{{ {'a': 1} | length }}{{ 5 | string + '5' }}{{ '<' | safe }}
 {{ {'a': 1, 'b': 2} | items | list }}{{ [1, 'b', none] | join('-') }}{{ messages | map(attribute='role') | join(', ') }}
 {{ ['a', 'b'] | map('upper') | list }}{{ messages | selectattr('role', 'equalto', 'user') | list | length }}

@@ -147,6 +147,7 @@ Value to_integer(Tools& tools, const Value& self, const Bound& given) {
   double number = 0;
   if (const Text* text = self.text()) {
     const std::string trimmed = to_utf8(strip(*text, nullptr, true, true));
+    if (trimmed.find('_') != std::string::npos) throw Error(Code::kData, "'int' of a text with '_'");
     if (trimmed.empty() || trimmed.find_first_not_of("+-0123456789.eE") != std::string::npos) return fallback;
     char* end = nullptr;
     number = std::strtod(trimmed.c_str(), &end);

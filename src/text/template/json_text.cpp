@@ -18,7 +18,7 @@ std::string json_escape(std::uint32_t code, bool ensure_ascii) {
   constexpr std::string_view kLetters = "\"\\nrtfb";
   const auto found = code < 128 ? kCodes.find(static_cast<char>(code)) : std::string_view::npos;
   if (found != std::string_view::npos) return {'\\', kLetters[found]};
-  if (code >= 32 && (code < 127 || !ensure_ascii || code == 127)) return "";
+  if (code >= 32 && (code < 127 || !ensure_ascii)) return "";
   if (code < 0x10000) return unit(code);
   return unit(0xD800 + ((code - 0x10000) >> 10)) + unit(0xDC00 + ((code - 0x10000) & 0x3FFU));
 }
