@@ -4,6 +4,9 @@
 # part in tools/ holds some of the commands.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
+# Modules of a site set these; then pip takes the site's packages for those of a venv, which stays without them.
+unset PYTHONPATH PYTHONHOME
+export PIP_USER=0
 
 readonly EXIT_ENVIRONMENT=3
 

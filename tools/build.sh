@@ -2,22 +2,41 @@
 # Part of make.sh: configuring and compiling.
 # Uses of make.sh: say, die, setup, gxx_is_old and NEWER_GXX (packages.sh).
 
+# The least of what is free and of what the control groups of this shell allow (a container, a Slurm job).
+memory_kb() {
+  local controllers group folder file bytes least
+  least=$(awk '/^MemAvailable/ { print $2 }' /proc/meminfo)
+  [[ $least =~ ^[0-9]+$ ]] || least=0
+  while IFS=: read -r _ controllers group; do
+    case $controllers in
+      '') folder=/sys/fs/cgroup file=memory.max ;;
+      memory) folder=/sys/fs/cgroup/memory file=memory.limit_in_bytes ;;
+      *) continue ;;
+    esac
+    while true; do
+      bytes=$(cat "$folder$group/$file" 2>/dev/null) || bytes=max
+      if [[ $bytes =~ ^[0-9]{1,18}$ ]] && ((bytes / 1024 < least)); then least=$((bytes / 1024)); fi
+      [[ ${group%/} ]] || break
+      group=${group%/*}
+    done
+  done </proc/self/cgroup
+  echo "$least"
+}
+
 # One compile job per core, but no more than memory carries: a file that includes libtorch takes 1.5 GB.
 build_jobs() {
-  local by_memory
-  by_memory=$(awk '/^MemAvailable/ { print int($2 / 1500000) }' /proc/meminfo)
-  [[ $by_memory =~ ^[0-9]+$ ]] || by_memory=1
-  local cores
-  cores=$(nproc)
+  local by_memory=$(($(memory_kb) / 1500000)) cores
+  cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
   echo $((by_memory < 1 ? 1 : by_memory < cores ? by_memory : cores))
 }
 
 # Configures once, and again when a venv was filled (which tests exist depends on it); for a changed CMake file ninja
 # does it by itself.
 configure() {
-  local folder=build/$1 venv
-  # A folder made in another place (a moved clone) is of no use to CMake.
-  grep -qsx "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" "$folder/CMakeCache.txt" || rm -rf "$folder"
+  local folder=build/$1 venv made_in
+  # A folder made in another place (a moved clone) is of no use to CMake. One place may have several names.
+  made_in=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$folder/CMakeCache.txt" 2>/dev/null) || true
+  [[ $made_in && $made_in -ef . ]] || rm -rf "$folder"
   for venv in .venv .venv-test .venv-cluster; do
     if [[ $venv/.echelon-stamp -nt $folder/build.ninja ]]; then rm -f "$folder/build.ninja"; fi
   done
