@@ -81,7 +81,10 @@ with_retries() {
 apt() { DEBIAN_FRONTEND=noninteractive apt-get -y -q -o DPkg::Lock::Timeout=300 "$@"; }
 
 install_packages() {
-  if dpkg-query -W "$@" >/dev/null 2>&1; then return; fi
+  local states
+  if states=$(dpkg-query -W -f '${db:Status-Status}\n' "$@" 2>/dev/null) && ! grep -qvx installed <<<"$states"; then
+    return
+  fi
   with_retries apt update
   with_retries apt install --no-install-recommends "$@" ||
     die $EXIT_ENVIRONMENT "apt could not install packages; does this subnet reach the internet (NAT gateway)?"
