@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -149,15 +148,12 @@ void examine_bootstrap(const DoctorArguments& arguments) {
   std::cout << (arguments.json ? json_text(found) + "\n" : text_of(found)) << std::flush;
 }
 
-int run_bootstrap(const DoctorArguments& arguments) {
+int run_bootstrap(const DoctorArguments& arguments, const CLI::App& command) {
   if (arguments.ranks == 0) {
     examine_bootstrap(arguments);
     return 0;
   }
-  std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(), "doctor",
-                                   "bootstrap", "--timeout", str(arguments.timeout_s)};
-  if (arguments.json) command.emplace_back("--json");
-  return launch_local_ranks(local_ranks(arguments.ranks), command);
+  return launch_local_ranks(local_ranks(arguments.ranks), command_of_one_rank(command));
 }
 
 }  // namespace
@@ -174,7 +170,7 @@ void add_doctor(CLI::App& app, int& status) {
       *doctor, "bootstrap",
       "How ranks find each other and communicate: alone, under mpirun, or as "
       "srun --mpi=pmix echelon doctor bootstrap",
-      [&status](const DoctorArguments& given) { status = run_bootstrap(given); });
+      [&status](const DoctorArguments& given, const CLI::App& own) { status = run_bootstrap(given, own); });
   add_json(command, arguments.json);
   command.add_option("--ranks", arguments.ranks, "Start this many local ranks first")
       ->check(in_range(1, 4096));

@@ -262,54 +262,52 @@ void add_output_options(CLI::App& command, Arguments& arguments) {
 }  // namespace
 
 void add_prepare(CLI::App& app, int& /*status*/) {
-  auto arguments = std::make_shared<Arguments>();
-  data::PrepareOptions& options = arguments->options;
+  const auto [command, arguments] = add_command<Arguments>(
+      app, "prepare", "Tokenise text, source code, JSONL, CSV, Parquet or chats into files to train on", run);
+  data::PrepareOptions& options = arguments.options;
   options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 1024U));
-  CLI::App* command = app.add_subcommand(
-      "prepare", "Tokenise text, source code, JSONL, CSV, Parquet or chats into files to train on");
-  command->add_option("sources", options.sources, "Files and folders to read")->type_name("SOURCE");
-  command->add_option("-o,--output", options.output, "Folder for train.tok, valid.tok and the tokenizer");
-  add_source_options(*command, *arguments);
+  command.add_option("sources", options.sources, "Files and folders to read")->type_name("SOURCE");
+  command.add_option("-o,--output", options.output, "Folder for train.tok, valid.tok and the tokenizer");
+  add_source_options(command, arguments);
   auto* tokenizer =
       command
-          ->add_option(
+          .add_option(
               "--tokenizer", options.tokenizer,
               "Use this sentencepiece model or tokenizer.json, or that of a folder; documents end as a "
               "model beside it ends text")
           ->type_name("FILE|FOLDER");
   command
-      ->add_option("--train-tokenizer", options.train_vocab_size,
-                   "Train a sentencepiece model of this many pieces")
+      .add_option("--train-tokenizer", options.train_vocab_size,
+                  "Train a sentencepiece model of this many pieces")
       ->excludes(tokenizer);
-  command->add_option("--tokenizer-bytes", options.train_bytes, "Train it on about this much of the text")
+  command.add_option("--tokenizer-bytes", options.train_bytes, "Train it on about this much of the text")
       ->check(in_range(std::uint64_t{1000}, std::uint64_t{1} << 34))
       ->capture_default_str();
   command
-      ->add_option("--validation-fraction", options.validation_fraction,
-                   "Fraction of the documents written to valid.tok")
+      .add_option("--validation-fraction", options.validation_fraction,
+                  "Fraction of the documents written to valid.tok")
       ->capture_default_str();
-  command->add_option("--threads", options.threads, "Threads to tokenise with; does not affect the result")
+  command.add_option("--threads", options.threads, "Threads to tokenise with; does not affect the result")
       ->capture_default_str();
   command
-      ->add_option(
+      .add_option(
           "--save-every", options.save_every_s,
           "Save what is done after this many seconds; the same command, interrupted, goes on from there")
       ->type_name("SECONDS")
       ->capture_default_str();
-  command->add_option("--seed", options.seed, "Selects which documents are for validation")
+  command.add_option("--seed", options.seed, "Selects which documents are for validation")
       ->capture_default_str();
   command
-      ->add_option("--on-bad-record", arguments->on_bad_record,
-                   "skip or stop (default: skip for code, else stop)")
+      .add_option("--on-bad-record", arguments.on_bad_record,
+                  "skip or stop (default: skip for code, else stop)")
       ->check(CLI::IsMember({"skip", "stop"}));
   command
-      ->add_option("--max-bad-records", options.max_bad_records,
-                   "skip: stop at more bad records than this; 0: no limit")
+      .add_option("--max-bad-records", options.max_bad_records,
+                  "skip: stop at more bad records than this; 0: no limit")
       ->capture_default_str();
-  add_chat_options(*command, options.chat, arguments->chat);
-  add_output_options(*command, *arguments);
-  add_quiet(*command);
-  command->callback([arguments, command] { run(*arguments, *command); });
+  add_chat_options(command, options.chat, arguments.chat);
+  add_output_options(command, arguments);
+  add_quiet(command);
 }
 
 }  // namespace echelon::app

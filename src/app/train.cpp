@@ -73,7 +73,7 @@ void tell_start(const Recipe& recipe, int ranks) {
   log::flush();
 }
 
-int train(const TrainArguments& arguments) {
+int train(const TrainArguments& arguments, const CLI::App& command) {
   // A reader of the log, such as a pager or tee, may exit before the run ends: that must not end the run.
   std::signal(SIGPIPE, SIG_IGN);
   LoadedRecipe loaded;
@@ -96,14 +96,7 @@ int train(const TrainArguments& arguments) {
   tell_start(loaded.recipe, ranks);
   // The run's time includes the launcher and the loading of the engine.
   if (ranks > 0) setenv("ECHELON_STARTED_AT", std::to_string(process_began_s()).c_str(), 0);
-  if (ranks > 1) {
-    std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(), "train",
-                                     arguments.recipe};
-    command.insert(command.end(), arguments.overrides.begin(), arguments.overrides.end());
-    command.insert(command.end(), {"--log-level", std::string(word_of(arguments.console))});
-    if (profile.wanted()) command.insert(command.end(), {"--profile", arguments.profile});
-    return launch_local_ranks(ranks, command);
-  }
+  if (ranks > 1) return launch_local_ranks(ranks, command_of_one_rank(command));
   hold_stop_signals();
   return engine_function<TrainFunction>("echelon_engine_train")(
       {.loaded = std::move(loaded),
@@ -132,7 +125,7 @@ void add_train(CLI::App& app, int& status) {
   const auto [command, arguments] = add_command<TrainArguments>(
       app, "train",
       "Train from a recipe: one rank of the srun --mpi=pmix or mpirun step it is in, else local ranks",
-      [&status](const TrainArguments& given) { status = train(given); });
+      [&status](const TrainArguments& given, const CLI::App& own) { status = train(given, own); });
   command.add_option("recipe", arguments.recipe, "YAML file, or a name that `echelon recipes ls` prints")
       ->required();
   command.add_option("overrides", arguments.overrides, "key.path=value, e.g. optim.lr=3e-4; later ones win");

@@ -1,6 +1,5 @@
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <memory>
 
 #include "app/doctor/checks/card_checks.h"
@@ -159,38 +158,22 @@ void doctor_job(const JobArguments& arguments) {
   if (!in_order) job->fence("doctor report");
 }
 
-int run(const JobArguments& arguments) {
+int run(const JobArguments& arguments, const CLI::App& command) {
   if (local_ranks(arguments.ranks) <= 1) {
     doctor_job(arguments);
     return 0;
   }
-  std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(),
-                                   "doctor",
-                                   "job",
-                                   "--folder",
-                                   arguments.folder,
-                                   "--timeout",
-                                   str(arguments.timeout_s),
-                                   "--slow",
-                                   str(arguments.slow),
-                                   "--root",
-                                   arguments.common.root};
-  if (arguments.common.json) command.emplace_back("--json");
-  if (!arguments.calibrate.empty()) {
-    command.emplace_back("--calibrate");
-    command.push_back(std::filesystem::absolute(arguments.calibrate).string());
-  }
-  return launch_local_ranks(arguments.ranks, command);
+  return launch_local_ranks(arguments.ranks, command_of_one_rank(command));
 }
 
 }  // namespace
 
 void add_job(CLI::App& doctor, int& status) {
-  const auto [command, arguments] =
-      add_command<JobArguments>(doctor, "job",
-                                "Check that the nodes of an allocation are healthy and alike: "
-                                "srun --mpi=pmix echelon doctor job; < 20 s",
-                                [&status](const JobArguments& given) { status = run(given); });
+  const auto [command, arguments] = add_command<JobArguments>(
+      doctor, "job",
+      "Check that the nodes of an allocation are healthy and alike: "
+      "srun --mpi=pmix echelon doctor job; < 20 s",
+      [&status](const JobArguments& given, const CLI::App& own) { status = run(given, own); });
   command.add_option("--ranks", arguments.ranks, "Start this many local ranks first")
       ->check(in_range(1, 4096));
   command.add_option("--folder", arguments.folder, "Folder on the shared file system")->capture_default_str();

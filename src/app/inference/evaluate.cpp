@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <string_view>
 
 #include "app/commands.h"
@@ -80,41 +79,40 @@ int evaluate(EvaluateArguments arguments, const CLI::App& command) {
 }  // namespace
 
 void add_evaluate(CLI::App& app, int& status) {
-  auto arguments = std::make_shared<EvaluateArguments>();
-  EvaluateRequest& request = arguments->request;
-  CLI::App* command = app.add_subcommand(
-      "evaluate",
+  const auto [command, arguments] = add_command<EvaluateArguments>(
+      app, "evaluate",
       "Answer the questions of tasks with the weights of a checkpoint or of a Hugging Face folder, and print "
       "the share of right answers: in one process, or sharded over local ranks or those of the "
-      "srun --mpi=pmix or mpirun step it is in");
-  add_model_options(*command, request);
+      "srun --mpi=pmix or mpirun step it is in",
+      [&status](const EvaluateArguments& given, const CLI::App& own) { status = evaluate(given, own); });
+  EvaluateRequest& request = arguments.request;
+  add_model_options(command, request);
   command
-      ->add_option("--task", arguments->files,
-                   "File of questions, a JSON object on each line: {\"context\", \"choices\", \"answer\"} or "
-                   "{\"prompt\", \"answers\"}; may be given several times")
+      .add_option("--task", arguments.files,
+                  "File of questions, a JSON object on each line: {\"context\", \"choices\", \"answer\"} or "
+                  "{\"prompt\", \"answers\"}; may be given several times")
       ->required()
       ->allow_extra_args(false);
-  command->add_option("--prefix-file", arguments->prefix,
-                      "File whose text stands in front of every question: solved examples");
+  command.add_option("--prefix-file", arguments.prefix,
+                     "File whose text stands in front of every question: solved examples");
   command
-      ->add_option("--limit", request.tasks.limit,
-                   "Questions of each task, from the start of its file; 0: all")
+      .add_option("--limit", request.tasks.limit,
+                  "Questions of each task, from the start of its file; 0: all")
       ->check(in_range(0, 1 << 30));
-  command->add_option("--tokens", request.tasks.max_new_tokens, "Maximum number of tokens of an answer")
+  command.add_option("--tokens", request.tasks.max_new_tokens, "Maximum number of tokens of an answer")
       ->check(in_range(1, 1 << 20))
       ->capture_default_str();
   command
-      ->add_option(
-          "--until", arguments->until,
+      .add_option(
+          "--until", arguments.until,
           "Text in front of which a generated answer ends (default \\n, a line feed); may be given several "
           "times")
       ->allow_extra_args(false);
-  command->add_option("--after", arguments->after,
-                      "Text behind which the answer stands in what is generated, such as ####");
-  add_json(*command, request.json);
-  add_rank_options(*command, request, arguments->ranks, "the work");
-  add_quiet(*command);
-  command->callback([arguments, command, &status] { status = evaluate(*arguments, *command); });
+  command.add_option("--after", arguments.after,
+                     "Text behind which the answer stands in what is generated, such as ####");
+  add_json(command, request.json);
+  add_rank_options(command, request, arguments.ranks, "the work");
+  add_quiet(command);
 }
 
 }  // namespace echelon::app

@@ -1,5 +1,3 @@
-#include <memory>
-
 #include "app/commands.h"
 #include "app/engine/engine.h"
 #include "app/inference/command.h"
@@ -97,28 +95,27 @@ void add_search_options(CLI::App& command, GenerateOptions& search) {
 }  // namespace
 
 void add_sample(CLI::App& app, int& status) {
-  auto arguments = std::make_shared<SampleArguments>();
-  SampleRequest& request = arguments->request;
-  CLI::App* command = app.add_subcommand(
-      "sample",
+  const auto [command, arguments] = add_command<SampleArguments>(
+      app, "sample",
       "Continue prompts, or answer them with an encoder-decoder, with the weights of a checkpoint or of a "
       "Hugging Face folder: in one process, or sharded over local ranks or those of the srun --mpi=pmix or "
-      "mpirun step it is in");
-  add_model_options(*command, request);
+      "mpirun step it is in",
+      [&status](const SampleArguments& given, const CLI::App& own) { status = sample(given, own); });
+  SampleRequest& request = arguments.request;
+  add_model_options(command, request);
   CLI::Option* prompt =
-      command->add_option("--prompt", request.prompts, "Text to continue; may be given several times")
+      command.add_option("--prompt", request.prompts, "Text to continue; may be given several times")
           ->allow_extra_args(false);
-  command->add_option("--prompt-file", arguments->prompt_file, "File with a prompt on each line")
+  command.add_option("--prompt-file", arguments.prompt_file, "File with a prompt on each line")
       ->excludes(prompt);
-  command->add_flag("--chat", arguments->chats,
-                    "Prompts are a user's turns, rendered with the model's chat template; without prompts, "
-                    "each line of standard input is the next turn of one conversation");
-  command->add_option("--system", arguments->chat.system, "Text of the system's turn")->group(kChats);
-  add_template_options(*command, arguments->chat.options);
-  add_search_options(*command, request.search);
-  add_rank_options(*command, request, arguments->ranks, "the prompts");
-  add_quiet(*command);
-  command->callback([arguments, command, &status] { status = sample(*arguments, *command); });
+  command.add_flag("--chat", arguments.chats,
+                   "Prompts are a user's turns, rendered with the model's chat template; without prompts, "
+                   "each line of standard input is the next turn of one conversation");
+  command.add_option("--system", arguments.chat.system, "Text of the system's turn")->group(kChats);
+  add_template_options(command, arguments.chat.options);
+  add_search_options(command, request.search);
+  add_rank_options(command, request, arguments.ranks, "the prompts");
+  add_quiet(command);
 }
 
 }  // namespace echelon::app

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <thread>
 
 #include "base/error.h"
 #include "base/process/process.h"
+#include "base/str.h"
 #include "bootstrap/job.h"
 
 namespace echelon::app {
@@ -35,6 +37,29 @@ int local_ranks(int option) {
                 "the step's tasks are the ranks");
   }
   return 0;
+}
+
+std::vector<std::string> command_of_one_rank(const CLI::App& command) {
+  std::vector<std::string> line;
+  for (const CLI::App* part = &command; part->get_parent() != nullptr; part = part->get_parent())
+    line.insert(line.begin(), part->get_name());
+  line.insert(line.begin(), std::filesystem::read_symlink("/proc/self/exe").string());
+  std::vector<std::string> places{"--"};
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->check_name("--ranks")) continue;
+    for (const std::string& value : option->results()) {
+      if (option->get_positional()) {
+        places.push_back(value);
+      } else if (value.empty()) {
+        line.insert(line.end(), {option->get_name(), value});
+      } else {
+        // Joined by '=': mpirun takes a ':' of its own as a separator.
+        line.push_back(str(option->get_name(), '=', value));
+      }
+    }
+  }
+  line.insert(line.end(), places.begin(), places.end());
+  return line;
 }
 
 }  // namespace echelon::app

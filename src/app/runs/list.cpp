@@ -1,5 +1,4 @@
 #include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -13,13 +12,18 @@
 namespace echelon::app {
 namespace {
 
-void print_runs(const std::string& folder, bool json) {
+struct RunsArguments {
+  std::string folder = "runs";
+  bool json = false;
+};
+
+void print_runs(const RunsArguments& arguments) {
   const double now_s = utc_now_s();
-  const std::vector<report::RunRow> runs = report::find_runs(folder, now_s);
-  if (json) {
+  const std::vector<report::RunRow> runs = report::find_runs(arguments.folder, now_s);
+  if (arguments.json) {
     std::cout << json_text(report::json_of(runs)) << '\n';
   } else if (runs.empty()) {
-    std::cout << "no run at or below '" << printable(folder) << "'\n";
+    std::cout << "no run at or below '" << printable(arguments.folder) << "'\n";
   } else {
     for (const std::string& line : report::table(runs, now_s)) std::cout << line << '\n';
   }
@@ -28,16 +32,10 @@ void print_runs(const std::string& folder, bool json) {
 }  // namespace
 
 void add_runs(CLI::App& app, int&) {
-  struct Arguments {
-    std::string folder = "runs";
-    bool json = false;
-  };
-  auto arguments = std::make_shared<Arguments>();
-  CLI::App* command =
-      app.add_subcommand("runs", "List the runs below a folder: state, step, loss, speed, newest save");
-  command->add_option("folder", arguments->folder, "Folder to search, 4 levels deep")->capture_default_str();
-  add_json(*command, arguments->json);
-  command->callback([arguments] { print_runs(arguments->folder, arguments->json); });
+  const auto [command, arguments] = add_command<RunsArguments>(
+      app, "runs", "List the runs below a folder: state, step, loss, speed, newest save", print_runs);
+  command.add_option("folder", arguments.folder, "Folder to search, 4 levels deep")->capture_default_str();
+  add_json(command, arguments.json);
 }
 
 }  // namespace echelon::app

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -47,14 +48,21 @@ void add_quiet(CLI::App& command);
 /// Adds --json, with which a command prints one JSON value. MachineOutput prints that of an error.
 CLI::Option* add_json(CLI::App& command, bool& json);
 
-/// Adds a command whose options are stored in an `Arguments`, which lives as long as it. `run` gets them when
-/// the command was given.
+/// Adds a command whose options are stored in an `Arguments`, which lives as long as it. `run` gets them, and
+/// the command if it takes that too, when the command was given.
 template <class Arguments, class Run>
 std::pair<CLI::App&, Arguments&> add_command(CLI::App& app, const std::string& name, const std::string& help,
                                              Run run) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand(name, help);
-  command->callback([arguments, run] { run(*arguments); });
+  command->callback([arguments, command, run] {
+    [[maybe_unused]] const CLI::App& own = *command;
+    if constexpr (std::is_invocable_v<Run, Arguments&, const CLI::App&>) {
+      run(*arguments, own);
+    } else {
+      run(*arguments);
+    }
+  });
   return {*command, *arguments};
 }
 
