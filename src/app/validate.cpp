@@ -84,7 +84,7 @@ void print_text(const ValidateArguments& arguments) {
   if (arguments.ranks > 0) {
     const std::int64_t passes =
         recipe.train.global_batch_size / (recipe.train.micro_batch_size * arguments.ranks);
-    std::cout << ", " << passes << (passes == 1 ? " pass" : " passes") << " per step on each rank";
+    std::cout << ", " << counted(passes, "pass") << " per step on each rank";
   }
   std::cout << '\n' << to_yaml(recipe, &loaded.origins);
 }

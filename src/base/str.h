@@ -1,4 +1,5 @@
 #pragma once
+#include <concepts>
 #include <cstdint>
 #include <sstream>
 #include <string>
@@ -25,6 +26,12 @@ template <class... Parts>
 
 /// Formats bytes for people: 1536 -> "1.5 KiB". Files and JSON carry plain bytes.
 [[nodiscard]] std::string human_bytes(std::uint64_t bytes);
+
+/// "1 rank", "3 ranks", "2 passes".
+template <std::integral Count>
+[[nodiscard]] std::string counted(Count count, std::string_view noun) {
+  return str(count, ' ', noun, count == 1 ? "" : noun.ends_with('s') ? "es" : "s");
+}
 
 /// 12345678 -> "12,345,678".
 [[nodiscard]] std::string human_count(std::uint64_t count);

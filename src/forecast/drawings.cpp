@@ -83,10 +83,6 @@ struct LeftOut {
   double to_s = 0;
 };
 
-std::string left_out_text(std::int64_t passes) {
-  return passes == 1 ? "1 equal pass" : str(passes, " equal passes");
-}
-
 constexpr double kMilli = 1e3;
 constexpr double kWidth = 1000;
 constexpr double kLeft = 90;
@@ -153,7 +149,7 @@ class TimeAxis {
     return str(svg, "<rect class=\"left-out\" x=\"", tenths(left), "\" y=\"", tenths(kTop), "\" width=\"",
                tenths(cut_width_), "\" height=\"", tenths(kBottom - kTop),
                "\"/>\n<text class=\"middle\" x=\"", tenths(left + cut_width_ / 2), "\" y=\"",
-               tenths(kTop - 6), "\">", left_out_text(left_out), "</text>\n");
+               tenths(kTop - 6), "\">", counted(left_out, "equal pass"), "</text>\n");
   }
 
  private:
@@ -190,7 +186,7 @@ std::string perfetto_trace(const Rehearsed& r, const Timeline& timeline) {
                span.begin_s * kMicro, (span.end_s - span.begin_s) * kMicro, place);
   }
   if (const LeftOut cut(timeline); cut.to_s > cut.from_s) {
-    events.add(0, static_cast<int>(Lane::kCompute), "left out", left_out_text(timeline.left_out),
+    events.add(0, static_cast<int>(Lane::kCompute), "left out", counted(timeline.left_out, "equal pass"),
                cut.from_s * kMicro, (cut.to_s - cut.from_s) * kMicro, "");
   }
   return str(TraceEvents::kHead, events.events(), TraceEvents::kTail);

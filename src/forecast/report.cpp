@@ -137,15 +137,14 @@ std::string duration(double seconds) {
 std::string text_report(const ReportTitle& title, const Rehearsed& r, const OutlookOptions& options,
                         const Outlook& o) {
   const JobShape& job = options.job;
-  std::string text = str("model ", r.model, ": ", human_count(static_cast<std::uint64_t>(r.parameters)),
-                         " parameters in ", r.units, r.units == 1 ? " unit" : " units", ", largest ",
-                         bytes(static_cast<double>(r.largest_unit)), " gathered\n");
-  text += str(title.strategy, " over ", r.groups, ", ", job.nodes(), job.nodes() == 1 ? " node" : " nodes",
-              " of ", job.ranks_per_node, ", ", title.device,
-              title.network.empty() ? "" : str(", ", title.network), '\n');
+  std::string text =
+      str("model ", r.model, ": ", human_count(static_cast<std::uint64_t>(r.parameters)), " parameters in ",
+          counted(r.units, "unit"), ", largest ", bytes(static_cast<double>(r.largest_unit)), " gathered\n");
   text +=
-      str("batch: ", title.micro_batch, " per rank x ", job.ranks, job.ranks == 1 ? " rank x " : " ranks x ",
-          r.passes, r.passes == 1 ? " pass = " : " passes = ", r.samples, " samples a step");
+      str(title.strategy, " over ", r.groups, ", ", counted(job.nodes(), "node"), " of ", job.ranks_per_node,
+          ", ", title.device, title.network.empty() ? "" : str(", ", title.network), '\n');
+  text += str("batch: ", title.micro_batch, " per rank x ", counted(job.ranks, "rank"), " x ",
+              counted(r.passes, "pass"), " = ", r.samples, " samples a step");
   if (r.tokens_per_sample > 0)
     text += str(", ",
                 human_count(static_cast<std::uint64_t>(static_cast<double>(r.samples) * r.tokens_per_sample)),

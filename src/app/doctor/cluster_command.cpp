@@ -40,10 +40,9 @@ std::optional<SavePrediction> predict_save(const Recipe& recipe, const JobWish& 
   if (recipe.checkpoint.max_write_mb_per_s > 0)
     bytes_per_s = std::min(bytes_per_s, recipe.checkpoint.max_write_mb_per_s * 1e6 * tasks);
   const std::uint64_t of_a_node = size->checkpoint_bytes / static_cast<std::uint64_t>(nodes);
-  return SavePrediction{
-      .seconds = static_cast<double>(of_a_node) / bytes_per_s,
-      .how = str(human_bytes(of_a_node), " from each of ", counted(static_cast<std::size_t>(nodes), "node"),
-                 " at ", std::round(bytes_per_s / 1e6), " MB/s")};
+  return SavePrediction{.seconds = static_cast<double>(of_a_node) / bytes_per_s,
+                        .how = str(human_bytes(of_a_node), " from each of ", counted(nodes, "node"), " at ",
+                                   std::round(bytes_per_s / 1e6), " MB/s")};
 }
 
 void examine_slurm(const ClusterArguments& arguments, const std::optional<SavePrediction>& save,

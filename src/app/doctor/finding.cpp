@@ -59,10 +59,6 @@ Finding Complaints::judge(Verdict verdict, std::string name, std::string if_none
               std::move(advice), nodes);
 }
 
-std::string counted(std::size_t count, const char* what) {
-  return str(count, " ", what, count == 1 ? "" : "s");
-}
-
 std::string listed(const std::vector<std::string>& names, std::size_t most) {
   if (names.size() <= most) return join(names, ", ");
   const auto end = names.begin() + static_cast<std::ptrdiff_t>(most);

@@ -49,9 +49,6 @@ struct Complaints {
                               std::string advice) const;
 };
 
-/// "1 fault", "2 faults".
-[[nodiscard]] std::string counted(std::size_t count, const char* what);
-
 /// A list for a sentence, with at most `most` names: "n0, n1 and 3 more".
 [[nodiscard]] std::string listed(const std::vector<std::string>& names, std::size_t most = 8);
 

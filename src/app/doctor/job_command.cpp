@@ -50,8 +50,7 @@ std::vector<NodeCard> exchange_cards(Job& job, const Machine& machine, Report& r
   const double ms = std::round(seconds_since(start) * 1e4) / 10;
   const JobInfo& info = job.info();
   Finding finding =
-      ok("pmix", str(counted(static_cast<std::size_t>(info.size), "rank"), " on ",
-                     counted(static_cast<std::size_t>(info.num_nodes), "node"), ", started by ",
+      ok("pmix", str(counted(info.size, "rank"), " on ", counted(info.num_nodes, "node"), ", started by ",
                      info.launcher, ", exchange their cards through ", pmix_version(), " in ", ms, " ms"));
   finding.values = {{"ranks", info.size}, {"nodes", info.num_nodes}, {"exchange_ms", ms}};
   if (ms > kLongExchangeMs) {

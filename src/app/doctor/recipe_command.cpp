@@ -31,8 +31,7 @@ void add_recipe_faults(Report& report, const Error& error) {
 
 void examine(const RecipeArguments& arguments, const Recipe& recipe, Report& report) {
   const JobShape& shape = arguments.shape;
-  report.add(ok("recipe", str("'", arguments.recipe, "' is valid on ",
-                              counted(static_cast<std::size_t>(shape.ranks()), "rank"))));
+  report.add(ok("recipe", str("'", arguments.recipe, "' is valid on ", counted(shape.ranks(), "rank"))));
   report.add(check_data(recipe));
   report.add(check_validation_data(recipe));
   report.add(check_tokenizer(recipe));

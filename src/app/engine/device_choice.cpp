@@ -26,8 +26,7 @@ std::map<std::string, Node> nodes_of(const std::vector<VisibleDevices>& ranks) {
 }
 
 std::string scarcity(const std::string& host, const Node& node) {
-  return str("node ", host, " shows ", node.ids.size(), " GPU(s) for its ", node.ranks,
-             node.ranks == 1 ? " rank" : " ranks");
+  return str("node ", host, " shows ", node.ids.size(), " GPU(s) for its ", counted(node.ranks, "rank"));
 }
 
 }  // namespace

@@ -72,9 +72,8 @@ EngineOptions engine_options(const Recipe& recipe, int ranks_per_node,
 void describe_run(const Job& job, const Compute& compute, const ShardedModel& model, const Loader& data,
                   const Recipe& recipe, const RunPlan& plan, std::int64_t resident_before) {
   const JobInfo& info = job.info();
-  log::info(str("echelon ", ECHELON_VERSION, ": run ", recipe.run.name, ", ", info.size,
-                info.size == 1 ? " rank" : " ranks", " on ", info.num_nodes,
-                info.num_nodes == 1 ? " node" : " nodes", " (", info.launcher, "), ", describe(compute)));
+  log::info(str("echelon ", ECHELON_VERSION, ": run ", recipe.run.name, ", ", counted(info.size, "rank"),
+                " on ", counted(info.num_nodes, "node"), " (", info.launcher, "), ", describe(compute)));
   const ValidationDataOptions& valid = recipe.data.validation;
   const bool validates = recipe.train.validate_every_steps > 0 || recipe.train.validate_every_epochs > 0;
   if (!validates && (!valid.path.empty() || !valid.sources.empty() || valid.samples > 0))
@@ -96,9 +95,8 @@ void describe_run(const Job& job, const Compute& compute, const ShardedModel& mo
                 trained == model.model().numel()
                     ? ""
                     : str(", of which ", human_count(static_cast<std::uint64_t>(trained)), " are trained,"),
-                " in ", model.units().size(), model.units().size() == 1 ? " unit; " : " units; ",
-                word_of(recipe.shard.strategy), " over ", model.groups().describe(), "; ",
-                precisions(model.precision()), "; ",
+                " in ", counted(model.units().size(), "unit"), "; ", word_of(recipe.shard.strategy), " over ",
+                model.groups().describe(), "; ", precisions(model.precision()), "; ",
                 human_bytes(static_cast<std::uint64_t>(model.slice_bytes() + of_optimizer)),
                 " of weights, gradients and optimizer state per rank"));
   for (const std::string& line : describe_units(model.plan(), model.groups().shard().size(), bytes_of)) {

@@ -14,8 +14,8 @@ std::string describe(const Recipe& recipe, int ranks) {
   const TrainOptions& train = recipe.train;
   const auto passes = train.global_batch_size / (train.micro_batch_size * ranks);
   const RecomputePolicy recompute = recipe.activation_checkpointing.policy;
-  return str(ranks, ranks == 1 ? " rank, " : " ranks, ", word_of(recipe.shard.strategy), ", ", passes,
-             passes == 1 ? " pass of " : " passes of ", train.micro_batch_size,
+  return str(counted(ranks, "rank"), ", ", word_of(recipe.shard.strategy), ", ", counted(passes, "pass"),
+             " of ", train.micro_batch_size,
              recompute == RecomputePolicy::kNone ? "" : str(", recompute ", word_of(recompute)));
 }
 

@@ -58,10 +58,6 @@ std::int64_t gpus_of(const Options& options) {
   return options.gres.empty() ? 0 : gpus_in("--gres", options.gres, true);
 }
 
-std::string counted(std::int64_t number, const std::string& what) {
-  return str(number, " ", what, number == 1 ? "" : "s");
-}
-
 void check_devices(const Allocation& job, TrainDevice device) {
   const std::int64_t tasks = job.tasks_per_node;
   const std::int64_t gpus = job.gpus_per_node;

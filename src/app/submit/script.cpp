@@ -135,9 +135,8 @@ std::string render_script(const Options& options, const Allocation& job, const P
   check_folders(options, place);
   const Container parts = container(options, job, place);
   return str(
-      "#!/usr/bin/env bash\n# Written by `echelon submit`: ", job.ranks(),
-      job.ranks() == 1 ? " rank" : " ranks", " on ", job.nodes, job.nodes == 1 ? " node" : " nodes",
-      job.spare_nodes > 0 ? str(" and ", job.spare_nodes, " spare") : "",
+      "#!/usr/bin/env bash\n# Written by `echelon submit`: ", counted(job.ranks(), "rank"), " on ",
+      counted(job.nodes, "node"), job.spare_nodes > 0 ? str(" and ", job.spare_nodes, " spare") : "",
       ". `sbatch` takes it as it is; the recipe it trains lies beside it.\n", directives(options, job, place),
       "set -euo pipefail\n\nechelon=", in_quotes(checked(Word::kProgram, "this program", place.supervisor)),
       "\nif [[ ! -x $echelon ]]; then\n"

@@ -74,9 +74,9 @@ std::string tiles(const RunView& view) {
     html += tile("step", shown(step->last().y, Quantity::kSeconds),
                  str("mean ", shown(step->mean(), Quantity::kSeconds)));
   if (run.account.allocated_s > 0) {
-    html += tile("goodput", shown_per_mille(run.account.good_per_mille()),
-                 str("of ", shown_time(run.account.allocated_s), " in ", run.starts.size(),
-                     run.starts.size() == 1 ? " start" : " starts"));
+    html +=
+        tile("goodput", shown_per_mille(run.account.good_per_mille()),
+             str("of ", shown_time(run.account.allocated_s), " in ", counted(run.starts.size(), "start")));
   }
   if (const auto left = time_left(view))
     html += tile("time left", shown_time(*left), "at the last step's pace");

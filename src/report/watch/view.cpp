@@ -140,8 +140,7 @@ std::string minute(double time_s, double now_s) {
 std::string times(const RunRecord& run, const MetricsLog& metrics, double now_s) {
   std::string text;
   if (run.account.allocated_s > 0) {
-    text = str(shown_time(run.account.allocated_s), " in ", run.starts.size(),
-               run.starts.size() == 1 ? " start" : " starts", ", goodput ",
+    text = str(shown_time(run.account.allocated_s), " in ", counted(run.starts.size(), "start"), ", goodput ",
                shown_per_mille(run.account.good_per_mille()));
   }
   const Series* step = metrics.find("step_time_s");

@@ -150,8 +150,8 @@ Finding check_gpu_count(const std::vector<NodeCard>& cards) {
       complaints.add(node->host, str(node->host, " (", type->name, ") has ", type->gpus,
                                      " GPUs and shows none: ", version_of(*node, "driver")));
     else if (there > 0 && there < node->local_size)
-      complaints.add(node->host, str(node->host, " shows ", counted(static_cast<std::size_t>(there), "GPU"),
-                                     " to ", node->local_size, " ranks"));
+      complaints.add(node->host,
+                     str(node->host, " shows ", counted(there, "GPU"), " to ", node->local_size, " ranks"));
   }
   return complaints.judge(
       Verdict::kFault, "gpus",

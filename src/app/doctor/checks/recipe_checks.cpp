@@ -135,9 +135,8 @@ std::uint64_t host_bytes(const RecipeSize& size, const JobShape& shape) {
 }
 
 Finding judge_memory(int ranks, std::uint64_t needed, const std::string& where, std::uint64_t there) {
-  Finding finding =
-      ok("memory", str("the state of ", counted(static_cast<std::size_t>(ranks), "rank"), " takes ",
-                       human_bytes(needed), " before activations, ", where, " has ", human_bytes(there)));
+  Finding finding = ok("memory", str("the state of ", counted(ranks, "rank"), " takes ", human_bytes(needed),
+                                     " before activations, ", where, " has ", human_bytes(there)));
   finding.values = {{"needed_bytes", needed}, {"available_bytes", there}};
   if (static_cast<double>(needed) <= kTight * static_cast<double>(there)) return finding;
   finding.verdict = needed > there ? Verdict::kFault : Verdict::kWarning;
