@@ -7,8 +7,6 @@
 namespace echelon {
 namespace {
 
-constexpr std::string_view kHex = "0123456789abcdef";
-
 /// True for characters that control a terminal, are invisible, change the text's direction, or look like a
 /// space.
 bool is_unsafe(std::uint32_t code) {
@@ -19,16 +17,7 @@ bool is_unsafe(std::uint32_t code) {
 }
 
 void append_hex(std::string& out, std::string_view bytes) {
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += {'\\', 'x', kHex[byte >> 4U], kHex[byte & 15U]};
-  }
-}
-
-/// \uNNNN
-void append_escape(std::string& out, std::uint32_t code) {
-  out += "\\u";
-  for (const int shift : {12, 8, 4, 0}) out += kHex[(code >> shift) & 15U];
+  for (const char c : bytes) out += "\\x" + hex_digits(static_cast<unsigned char>(c), 2);
 }
 
 /// `text`, safe to show, up to the first character that starts at or after byte `max`.
@@ -92,10 +81,10 @@ std::string plain_json(const std::string& json) {
     if (code < 0x7F || !is_unsafe(code)) {
       out += character;
     } else if (code < 0x10000) {
-      append_escape(out, code);
+      out += "\\u" + hex_digits(code, 4);
     } else {
-      append_escape(out, 0xD800 + ((code - 0x10000) >> 10));
-      append_escape(out, 0xDC00 + ((code - 0x10000) & 0x3FFU));
+      out += "\\u" + hex_digits(0xD800 + ((code - 0x10000) >> 10), 4);
+      out += "\\u" + hex_digits(0xDC00 + ((code - 0x10000) & 0x3FFU), 4);
     }
   }
   return out;

@@ -41,6 +41,13 @@ std::string human_bytes(std::uint64_t bytes) {
   return out.str();
 }
 
+std::string hex_digits(std::uint64_t value, std::size_t count) {
+  std::string digits(count, '0');
+  for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit, value >>= 4)
+    *digit = "0123456789abcdef"[value & 15U];
+  return digits;
+}
+
 std::string human_count(std::uint64_t count) {
   const std::string digits = std::to_string(count);
   std::string out;

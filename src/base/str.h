@@ -36,6 +36,9 @@ template <std::integral Count>
 /// 12345678 -> "12,345,678".
 [[nodiscard]] std::string human_count(std::uint64_t count);
 
+/// The lowest `count` hex digits of `value`, in lower case: hex_digits(255, 4) == "00ff".
+[[nodiscard]] std::string hex_digits(std::uint64_t value, std::size_t count);
+
 /// `text` out of a file, fit for a one-line message: foreign_text() of it, cut with "..." after the
 /// character that contains byte `max`.
 [[nodiscard]] std::string printable(std::string_view text, std::size_t max = 80);

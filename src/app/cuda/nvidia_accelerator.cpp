@@ -56,9 +56,7 @@ class NvidiaAccelerator final : public Accelerator {
     cudaDeviceProp properties{};
     check_cuda(cudaGetDeviceProperties(&properties, device), "querying a GPU's identity");
     std::string id;
-    for (const char byte : properties.uuid.bytes) {
-      for (const int shift : {4, 0}) id += "0123456789abcdef"[static_cast<unsigned char>(byte) >> shift & 15];
-    }
+    for (const char byte : properties.uuid.bytes) id += hex_digits(static_cast<unsigned char>(byte), 2);
     return id;
   }
 

@@ -1,5 +1,4 @@
 #include <array>
-#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <span>
@@ -125,11 +124,8 @@ metrics::LineCounts to_prometheus(const stdfs::path& source, const std::string& 
 /// The run of a metrics.jsonl. Its parameters are those of recipe.yaml beside it, if it has one.
 metrics::TrackedRun tracked_run(const stdfs::path& source, double began_s) {
   metrics::TrackedRun run{.name = metrics::run_label(source), .project = "echelon"};
-  for (const std::string& part : {stdfs::weakly_canonical(source).string(), metrics::number_text(began_s)}) {
-    std::array<char, 16> digits{};
-    std::snprintf(digits.data(), digits.size(), "%08x", crc32c(part));
-    run.id += digits.data();
-  }
+  for (const std::string& part : {stdfs::weakly_canonical(source).string(), metrics::number_text(began_s)})
+    run.id += hex_digits(crc32c(part), 8);
   const stdfs::path file = source.parent_path() / "recipe.yaml";
   if (!stdfs::exists(file)) return run;
   try {

@@ -99,16 +99,10 @@ std::string read_own_file(const Path& path, std::uint64_t max_bytes, Code code) 
 }
 
 std::string random_hex() {
-  static constexpr std::string_view kHex = "0123456789abcdef";
   std::uint32_t bits = 0;
   while (::getrandom(&bits, sizeof(bits), 0) != sizeof(bits)) {  // may be interrupted early after boot
   }
-  std::string digits(kRandomDigits, '0');
-  for (char& digit : digits) {
-    digit = kHex[bits & 15U];
-    bits >>= 4;
-  }
-  return digits;
+  return hex_digits(bits, kRandomDigits);
 }
 
 void require_own_folder(const Path& path, Code code, std::string_view remedy) {

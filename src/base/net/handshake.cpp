@@ -3,6 +3,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -76,11 +77,10 @@ std::string prove(const fs::Fd& socket, const Calling& calling) {
 }  // namespace
 
 Secret new_secret() {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  const auto random = random_bytes<sizeof(Secret) / 2>();
   Secret secret{};
-  for (std::size_t i = 0; i < secret.size(); ++i)
-    secret[i] = kDigits[static_cast<unsigned>(random[i / 2]) >> (i % 2 * 4) & 15U];
+  auto at = secret.begin();
+  for (const std::byte random : random_bytes<sizeof(Secret) / 2>())
+    at = std::ranges::copy(hex_digits(std::to_integer<unsigned>(random), 2), at).out;
   return secret;
 }
 

@@ -1,11 +1,10 @@
 #include "checkpoint/format/json.h"
 
-#include <array>
 #include <charconv>
-#include <cstdio>
 
 #include "base/error.h"
 #include "base/foreign_json.h"
+#include "base/str.h"
 
 namespace echelon::checkpoint {
 
@@ -40,21 +39,14 @@ std::string text(const Json& object, const char* key, const std::string& what) {
 
 namespace {
 
-template <class Number>
-std::string hex(Number value) {
-  std::array<char, 2 * sizeof(Number) + 1> digits{};
-  std::snprintf(digits.data(), digits.size(), "%0*llx", static_cast<int>(2 * sizeof(Number)),
-                static_cast<unsigned long long>(value));
-  return digits.data();
-}
-
-/// All the digits of a Number, spelled as hex() does.
+/// All the digits of a Number, spelled as hex_digits() does.
 template <class Number>
 Number parse_hex(const Json& object, const char* key, const std::string& what) {
   const std::string digits = text(object, key, what);
   Number value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
-  if (error != std::errc{} || end != digits.data() + digits.size() || hex(value) != digits) {
+  if (error != std::errc{} || end != digits.data() + digits.size() ||
+      hex_digits(value, 2 * sizeof(value)) != digits) {
     throw Error(Code::kCheckpoint, what, ": '", key, "' must be ", sizeof(Number) == 4 ? "eight" : "sixteen",
                 " lower-case hex digits");
   }
@@ -67,14 +59,14 @@ std::uint32_t checksum(const Json& object, const char* key, const std::string& w
   return parse_hex<std::uint32_t>(object, key, what);
 }
 std::string checksum_text(std::uint32_t crc) {
-  return hex(crc);
+  return hex_digits(crc, 2 * sizeof(crc));
 }
 
 std::uint64_t fingerprint(const Json& object, const char* key, const std::string& what) {
   return parse_hex<std::uint64_t>(object, key, what);
 }
 std::string fingerprint_text(std::uint64_t crc) {
-  return hex(crc);
+  return hex_digits(crc, 2 * sizeof(crc));
 }
 
 }  // namespace echelon::checkpoint

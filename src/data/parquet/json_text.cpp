@@ -75,7 +75,6 @@ void JsonText::clear() {
 }
 
 void JsonText::add_string(std::string_view string) {
-  constexpr std::string_view kHex = "0123456789abcdef";
   text_ += '"';
   for (std::size_t at = 0; at < string.size();) {
     const auto byte = static_cast<unsigned char>(string[at]);
@@ -85,8 +84,7 @@ void JsonText::add_string(std::string_view string) {
       return;
     }
     if (byte < 0x20) {
-      text_ += "\\u00";
-      text_ += {kHex[byte >> 4U], kHex[byte & 0xFU]};
+      text_ += "\\u" + hex_digits(byte, 4);
     } else {
       if (byte == '"' || byte == '\\') text_ += '\\';
       text_ += string.substr(at, length);

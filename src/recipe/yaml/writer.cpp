@@ -127,14 +127,13 @@ std::vector<Line> lines_of(const Key& key, const Recipe& recipe) {
 }  // namespace
 
 std::string quoted(const std::string& text) {
-  static constexpr char kHex[] = "0123456789abcdef";
   std::string out = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') {
       out += {'\\', c};
     } else if (byte < 0x20 || byte == 0x7F) {
-      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+      out += "\\x" + hex_digits(byte, 2);
     } else {
       out += c;
     }

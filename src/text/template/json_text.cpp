@@ -8,9 +8,7 @@ namespace echelon::data::jinja {
 namespace {
 
 std::string unit(std::uint32_t code) {
-  std::string text = "\\u";
-  for (int shift = 12; shift >= 0; shift -= 4) text += "0123456789abcdef"[code >> shift & 15U];
-  return text;
+  return "\\u" + hex_digits(code, 4);
 }
 
 std::string json_escape(std::uint32_t code, bool ensure_ascii) {

@@ -10,13 +10,6 @@
 namespace echelon::data::jinja {
 namespace {
 
-/// What follows "\x", "\u" or "\U".
-std::string hex_digits(std::uint32_t code, int count) {
-  std::string digits;
-  for (int i = count - 1; i >= 0; --i) digits += "0123456789abcdef"[code >> (4 * i) & 15U];
-  return digits;
-}
-
 void append_quoted(Text& out, const Text& text) {
   const auto has = [&](char c) { return find(text, to_text(std::string_view(&c, 1))) < text.size(); };
   const char quote = has('\'') && !has('"') ? '"' : '\'';
@@ -29,7 +22,7 @@ void append_quoted(Text& out, const Text& text) {
     if (c.code == '\\' || c.code == static_cast<unsigned char>(quote))
       escape = {'\\', static_cast<char>(c.code)};
     if (escape.empty() && !is_printable(c.code)) {
-      const int digits = c.code < 0x100 ? 2 : c.code < 0x10000 ? 4 : 8;
+      const std::size_t digits = c.code < 0x100 ? 2 : c.code < 0x10000 ? 4 : 8;
       escape = str(digits == 2 ? "\\x" : digits == 4 ? "\\u" : "\\U", hex_digits(c.code, digits));
     }
     if (escape.empty()) {
