@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iomanip>
 #include <numeric>
 
@@ -26,10 +27,10 @@ std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
-std::string human_bytes(std::uint64_t bytes) {
+std::string human_bytes(double bytes) {
   static constexpr std::array<const char*, 6> kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   static constexpr double kShownAs1024 = 1023.95;  // with the one decimal that is printed
-  double value = static_cast<double>(bytes);
+  double value = std::trunc(std::max(0.0, bytes));
   std::size_t unit = 0;
   while (value >= (unit == 0 ? 1024.0 : kShownAs1024) && unit + 1 < kUnits.size()) {
     value /= 1024.0;

@@ -24,8 +24,8 @@ template <class... Parts>
 /// "a,b," at ',' -> {"a","b"}: as std::getline, a separator at the end begins no part.
 [[nodiscard]] std::vector<std::string> split(std::string_view text, char separator);
 
-/// Formats bytes for people: 1536 -> "1.5 KiB". Files and JSON carry plain bytes.
-[[nodiscard]] std::string human_bytes(std::uint64_t bytes);
+/// Formats bytes for people: 1536 -> "1.5 KiB"; what is below 0 as "0 B". Files and JSON carry plain bytes.
+[[nodiscard]] std::string human_bytes(double bytes);
 
 /// "1 rank", "3 ranks", "2 passes".
 template <std::integral Count>

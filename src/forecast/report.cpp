@@ -9,10 +9,6 @@
 namespace echelon::forecast {
 namespace {
 
-std::string bytes(double count) {
-  return human_bytes(static_cast<std::uint64_t>(std::max(0.0, count)));
-}
-
 std::string percent(double share) {
   constexpr double kPercent = 100;
   return str(fixed(kPercent * share, 1), " %");
@@ -22,29 +18,29 @@ std::string memory_lines(const Rehearsed& r, const OutlookOptions& options, cons
   const MemoryUse& m = r.memory;
   const char* kept = m.offloaded ? "in host memory" : "kept";
   std::string text =
-      str("memory per rank: ", bytes(o.peak_bytes), " at most",
-          o.limit_bytes > 0 ? str(" of ", bytes(o.limit_bytes), o.fits() ? ": fits" : ": does NOT fit") : "",
+      str("memory per rank: ", human_bytes(o.peak_bytes), " at most",
+          o.limit_bytes > 0 ? str(" of ", human_bytes(o.limit_bytes), o.fits() ? ": fits" : ": does NOT fit")
+                            : "",
           "; most during ", o.peak_place, '\n');
-  text +=
-      str("  ", kept, ": weights ", bytes(static_cast<double>(m.weights)), ", gradients ",
-          bytes(static_cast<double>(m.gradients)), ", optimizer ", bytes(static_cast<double>(m.optimizer)),
-          m.averaged > 0 ? str(", averaged weights ", bytes(static_cast<double>(m.averaged))) : "",
-          "; together ", bytes(static_cast<double>(m.persistent())), '\n');
-  text += str("  at most: gathered weights ", bytes(static_cast<double>(m.gathered)), ", whole gradients ",
-              bytes(static_cast<double>(m.whole_gradients)), ", staging ",
-              bytes(static_cast<double>(m.staging)), " (pool ", bytes(static_cast<double>(m.pool)),
-              "), activations and temporaries ", bytes(static_cast<double>(m.activations())), '\n');
-  text += str("  all tensors ", bytes(o.tensor_peak_bytes), ", taken for them ",
-              bytes(static_cast<double>(m.device_reserved)),
-              options.context_bytes > 0 ? str(", beside them ", bytes(options.context_bytes)) : "");
-  if (m.host_peak != m.device_peak) text += str("; host memory ", bytes(static_cast<double>(m.host_peak)));
+  text += str("  ", kept, ": weights ", human_bytes(m.weights), ", gradients ", human_bytes(m.gradients),
+              ", optimizer ", human_bytes(m.optimizer),
+              m.averaged > 0 ? str(", averaged weights ", human_bytes(m.averaged)) : "", "; together ",
+              human_bytes(m.persistent()), '\n');
+  text += str("  at most: gathered weights ", human_bytes(m.gathered), ", whole gradients ",
+              human_bytes(m.whole_gradients), ", staging ", human_bytes(m.staging), " (pool ",
+              human_bytes(m.pool), "), activations and temporaries ", human_bytes(m.activations()), '\n');
+  text += str("  all tensors ", human_bytes(o.tensor_peak_bytes), ", taken for them ",
+              human_bytes(m.device_reserved),
+              options.context_bytes > 0 ? str(", beside them ", human_bytes(options.context_bytes)) : "");
+  if (m.host_peak != m.device_peak) text += str("; host memory ", human_bytes(m.host_peak));
   return text + '\n';
 }
 
 std::string traffic_lines(const OutlookOptions& options, const Outlook& o) {
-  std::string text = str("sent by a rank per step: ", bytes(o.traffic.sent));
-  if (options.job.nodes() > 1) text += str(", of it ", bytes(o.traffic.network), " to other nodes");
-  for (const auto& [operation, sent] : o.traffic.by_operation) text += str("; ", operation, ' ', bytes(sent));
+  std::string text = str("sent by a rank per step: ", human_bytes(o.traffic.sent));
+  if (options.job.nodes() > 1) text += str(", of it ", human_bytes(o.traffic.network), " to other nodes");
+  for (const auto& [operation, sent] : o.traffic.by_operation)
+    text += str("; ", operation, ' ', human_bytes(sent));
   return text + '\n';
 }
 
@@ -139,7 +135,7 @@ std::string text_report(const ReportTitle& title, const Rehearsed& r, const Outl
   const JobShape& job = options.job;
   std::string text =
       str("model ", r.model, ": ", human_count(static_cast<std::uint64_t>(r.parameters)), " parameters in ",
-          counted(r.units, "unit"), ", largest ", bytes(static_cast<double>(r.largest_unit)), " gathered\n");
+          counted(r.units, "unit"), ", largest ", human_bytes(r.largest_unit), " gathered\n");
   text +=
       str(title.strategy, " over ", r.groups, ", ", counted(job.nodes(), "node"), " of ", job.ranks_per_node,
           ", ", title.device, title.network.empty() ? "" : str(", ", title.network), '\n');
@@ -153,15 +149,15 @@ std::string text_report(const ReportTitle& title, const Rehearsed& r, const Outl
   const bool at_limit =
       options.rank_bytes_per_s > 0 &&
       o.save_s * options.rank_bytes_per_s <= static_cast<double>(r.rank_checkpoint_bytes) * (1 + 1e-9);
-  text += str("checkpoint: ", bytes(static_cast<double>(r.checkpoint_bytes)), ", ", duration(o.save_s),
-              " at ", bytes(at_limit ? options.rank_bytes_per_s : options.disk_bytes_per_s),
+  text += str("checkpoint: ", human_bytes(r.checkpoint_bytes), ", ", duration(o.save_s), " at ",
+              human_bytes(at_limit ? options.rank_bytes_per_s : options.disk_bytes_per_s),
               at_limit ? "/s per rank" : "/s per node");
   if (o.stall_s > 0) text += str(", training waits ", duration(o.stall_s));
   if (o.time && !options.waits_for_saves && o.time->save_due_s > 0 &&
       o.time->save_due_s + o.stall_s < o.save_s)
     text += str("; the next is due after ", duration(o.time->save_due_s + o.stall_s),
                 ", so some are left out: save less often");
-  if (o.node_memory_saves > 0) text += str("; in the memory of each node ", bytes(o.node_memory_saves));
+  if (o.node_memory_saves > 0) text += str("; in the memory of each node ", human_bytes(o.node_memory_saves));
   return text + '\n';
 }
 

@@ -169,7 +169,7 @@ std::string cost_lines(const nlohmann::json& rows, double step_s) {
     const double count = row["count"].get<double>();
     if (count != 1) text += str(" x ", fixed(count, count == std::round(count) ? 0 : 1));
     const double bytes = row.value("bytes", 0.0);
-    if (bytes > 0) text += str(", ", human_bytes(static_cast<std::uint64_t>(bytes)));
+    if (bytes > 0) text += str(", ", human_bytes(bytes));
     text += '\n';
   }
   if (rows.size() > kShown) text += str("  and ", rows.size() - kShown, " more in summary.json\n");

@@ -20,10 +20,6 @@
 namespace echelon::app {
 namespace {
 
-std::string bytes(double count) {
-  return human_bytes(static_cast<std::uint64_t>(count));
-}
-
 /// Returns whether a forecast was right within a factor of two. Any other is no help on a terminal.
 bool is_near(double predicted, double measured) {
   return std::max(predicted, measured) <= 2 * std::min(predicted, measured);
@@ -139,8 +135,8 @@ void ForecastCheck::compare_steps() const {
   const auto sent = predicted_["traffic"]["sent_bytes"].get<double>();
   const auto really = measured_["sent_bytes"].get<double>();
   const auto tell = is_near(tensors, measured) && is_near(sent, really) ? log::info : log::note;
-  tell(str("predicted and measured: all tensors ", bytes(tensors), " and ", bytes(measured),
-           ", sent in a step ", bytes(sent), " and ", bytes(really)));
+  tell(str("predicted and measured: all tensors ", human_bytes(tensors), " and ", human_bytes(measured),
+           ", sent in a step ", human_bytes(sent), " and ", human_bytes(really)));
 }
 
 void ForecastCheck::compare_saves() const {

@@ -97,7 +97,7 @@ void describe_run(const Job& job, const Compute& compute, const ShardedModel& mo
                     : str(", of which ", human_count(static_cast<std::uint64_t>(trained)), " are trained,"),
                 " in ", counted(model.units().size(), "unit"), "; ", word_of(recipe.shard.strategy), " over ",
                 model.groups().describe(), "; ", precisions(model.precision()), "; ",
-                human_bytes(static_cast<std::uint64_t>(model.slice_bytes() + of_optimizer)),
+                human_bytes(model.slice_bytes() + of_optimizer),
                 " of weights, gradients and optimizer state per rank"));
   for (const std::string& line : describe_units(model.plan(), model.groups().shard().size(), bytes_of)) {
     log::note("  " + line);
@@ -105,11 +105,10 @@ void describe_run(const Job& job, const Compute& compute, const ShardedModel& mo
   const std::int64_t passes = recipe.train.global_batch_size / (recipe.train.micro_batch_size * info.size);
   if (passes > 1 && recipe.train.reduce_gradients == ReduceGradients::kLastMicroBatch) {
     log::note(str("gradients are reduced once per ", passes, " micro-batches, which takes ",
-                  human_bytes(static_cast<std::uint64_t>(with_gradient) * 4), " per rank for their sums"));
+                  human_bytes(with_gradient * 4), " per rank for their sums"));
   }
   if (!plan.attention.empty()) log::note("attention: " + plan.attention);
-  log::note(str("memory of the process before the model: ",
-                human_bytes(static_cast<std::uint64_t>(resident_before))));
+  log::note(str("memory of the process before the model: ", human_bytes(resident_before)));
   const SampleSize size = data.sample_size();
   log::info(str("data: ", human_count(static_cast<std::uint64_t>(data.samples_per_epoch())), " samples",
                 size.tokens > 0 ? str(" of ", size.tokens, " tokens") : "", " per epoch; ",

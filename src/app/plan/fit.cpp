@@ -148,10 +148,6 @@ class Search {
   FitResult result_;
 };
 
-std::string bytes(double count) {
-  return human_bytes(static_cast<std::uint64_t>(count));
-}
-
 std::string milliseconds(double seconds) {
   return str(std::lround(seconds * 1e3), " ms");
 }
@@ -168,7 +164,7 @@ double host_bytes_per_node(const Proposal& proposal) {
 
 std::string row(const Proposal& proposal) {
   const forecast::Outlook& outlook = proposal.plan.outlook;
-  std::string text = str("  ", bytes(outlook.peak_bytes));
+  std::string text = str("  ", human_bytes(outlook.peak_bytes));
   if (outlook.time) text += str(", step ", milliseconds(outlook.time->step_s));
   return str(text, host_memory(proposal), ": ", overrides_text(proposal.overrides), '\n');
 }
@@ -219,12 +215,12 @@ Plan nodes_for(const Planner& planner, const Recipe& recipe, double tokens, doub
 
 std::string host_memory(const Proposal& proposal) {
   if (!proposal.plan.rehearsed.memory.offloaded) return "";
-  return str(", ", bytes(host_bytes_per_node(proposal)), " of each node's host memory");
+  return str(", ", human_bytes(host_bytes_per_node(proposal)), " of each node's host memory");
 }
 
 std::string describe(const FitResult& result) {
   const forecast::Outlook& now = result.as_it_is.outlook;
-  std::string text = str("as it is: ", bytes(now.peak_bytes), " of ", bytes(now.limit_bytes),
+  std::string text = str("as it is: ", human_bytes(now.peak_bytes), " of ", human_bytes(now.limit_bytes),
                          now.fits() ? ": fits" : ": does NOT fit");
   if (result.as_it_is.title.unproven) text += str(" (", forecast::kUnproven, ')');
   text += '\n';
@@ -232,7 +228,8 @@ std::string describe(const FitResult& result) {
     text += str("nothing that was tried fits");
     if (result.nearest) {
       const double peak = result.nearest->plan.outlook.peak_bytes;
-      text += str("; least memory, ", bytes(peak - now.limit_bytes), " too much:\n", row(*result.nearest));
+      text +=
+          str("; least memory, ", human_bytes(peak - now.limit_bytes), " too much:\n", row(*result.nearest));
     }
     if (result.more_nodes) {
       text += str("it fits on ", result.more_nodes->plan.options.job.nodes(), " nodes:\n",

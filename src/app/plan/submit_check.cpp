@@ -77,10 +77,9 @@ void require_fit(const LoadedRecipe& loaded, const PlanTarget& target) {
     const Planner planner(target);
     const Plan plan = planner.plan(loaded.recipe);
     if (plan.outlook.fits()) return;
-    throw Error(Code::kUsage, "the recipe does not fit: a rank needs ",
-                human_bytes(static_cast<std::uint64_t>(plan.outlook.peak_bytes)), " of ",
-                human_bytes(static_cast<std::uint64_t>(plan.outlook.limit_bytes)), " (", plan.title.device,
-                "); ", advice(planner, loaded), ". --submit-anyway submits it all the same");
+    throw Error(Code::kUsage, "the recipe does not fit: a rank needs ", human_bytes(plan.outlook.peak_bytes),
+                " of ", human_bytes(plan.outlook.limit_bytes), " (", plan.title.device, "); ",
+                advice(planner, loaded), ". --submit-anyway submits it all the same");
   } catch (const Error& error) {
     if (error.code() != Code::kEnvironment) throw;
     log::warn(str("echelon: whether the recipe fits was not checked: ", error.what()));

@@ -92,8 +92,8 @@ std::string pace(std::uint64_t done, std::uint64_t total, double seconds, bool b
   if (done == 0 || seconds < kSoonest_s) return "";
   const double rate = static_cast<double>(done) / seconds;
   const double left = static_cast<double>(total - std::min(done, total)) / rate;
-  return str(", ", bytes ? human_bytes(static_cast<std::uint64_t>(rate)) : str(std::round(rate * 10) / 10),
-             "/s, ", std::llround(left), " s left");
+  return str(", ", bytes ? human_bytes(rate) : str(std::round(rate * 10) / 10), "/s, ", std::llround(left),
+             " s left");
 }
 
 }  // namespace echelon::status_line

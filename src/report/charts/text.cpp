@@ -132,8 +132,7 @@ std::string shown(double value, Quantity quantity) {
   constexpr double kMostCount = 9e15;
   if (quantity == Quantity::kStep && value >= 0 && value < kMostCount)
     return human_count(static_cast<std::uint64_t>(value));
-  if (quantity == Quantity::kBytes && value >= 0 && value < 9e18)
-    return human_bytes(static_cast<std::uint64_t>(value));
+  if (quantity == Quantity::kBytes && value >= 0 && value < 9e18) return human_bytes(value);
   if (quantity == Quantity::kShare) return fixed(value * kPercent, 1) + " %";
   if (quantity == Quantity::kSeconds) {
     if (std::fabs(value) >= 2 * kMinute_s) return shown_time(value);
