@@ -3,7 +3,6 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -49,7 +48,7 @@ void copy(const std::string& name, const std::string& destination) {
                 "' exists and is not overwritten; name another file");
   }
   fs::NewFile file(path, Code::kEnvironment);
-  file.write(0, std::as_bytes(std::span(recipe.text)));
+  file.append(recipe.text);
   file.close();
   file.keep();
   std::cout << path.string() << '\n';

@@ -77,11 +77,7 @@ void LiveExports::to_csv(const Line& line) {
   // At a start's first line, and at a line with a new value, all lines are written again, this one included.
   csv_ = {};
   fs::NewFile file(fs::draft_name(path), Code::kEnvironment);
-  std::uint64_t end = 0;
-  write_csv(source_, columns_, [&](std::string_view text) {
-    file.write(end, std::as_bytes(std::span(text)));
-    end += text.size();
-  });
+  write_csv(source_, columns_, [&](std::string_view text) { file.append(text); });
   file.close();
   file.rename(path);
   csv_ = fs::open_own(path, O_WRONLY | O_APPEND, Code::kEnvironment);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <span>
 #include <utility>
 
 #include "base/checksum/crc32c.h"
@@ -80,8 +79,7 @@ MlflowRun::Metric& MlflowRun::metric(const std::string& name) {
 }
 
 void MlflowRun::Metric::flush() {
-  file.write(end, std::as_bytes(std::span(waiting)));
-  end += waiting.size();
+  file.append(waiting);
   waiting.clear();
 }
 

@@ -33,7 +33,6 @@ class MlflowRun {
     void flush();
 
     fs::NewFile file;
-    std::uint64_t end = 0;
     std::string waiting;  ///< not yet written
   };
   [[nodiscard]] Metric& metric(const std::string& name);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 
 #include "base/files/fs.h"
 #include "base/str.h"
@@ -133,7 +132,7 @@ void WandbRun::record(std::string_view message) {
 }
 
 void WandbRun::flush() {
-  file_.write(end_ - waiting_.size(), std::as_bytes(std::span(waiting_)));
+  file_.append(waiting_);
   waiting_.clear();
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <utility>
 
 #include "base/caught.h"
@@ -45,27 +44,21 @@ class TraceFile {
  public:
   explicit TraceFile(std::filesystem::path path)
       : path_(std::move(path)), file_(fs::draft_name(path_), Code::kEnvironment) {
-    write(TraceEvents::kHead);
+    file_.append(TraceEvents::kHead);
   }
   void add(std::string_view events) {
-    if (std::exchange(any_, true)) write(",\n");
-    write(events);
+    if (std::exchange(any_, true)) file_.append(",\n");
+    file_.append(events);
   }
   void finish() {
-    write(TraceEvents::kTail);
+    file_.append(TraceEvents::kTail);
     file_.close();
     file_.rename(path_);
   }
 
  private:
-  void write(std::string_view text) {
-    file_.write(end_, std::as_bytes(std::span(text)));
-    end_ += text.size();
-  }
-
   std::filesystem::path path_;
   fs::NewFile file_;
-  std::uint64_t end_ = 0;
   bool any_ = false;
 };
 

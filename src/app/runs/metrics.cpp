@@ -1,7 +1,6 @@
 #include <array>
 #include <filesystem>
 #include <iostream>
-#include <span>
 #include <string>
 
 #include "app/commands.h"
@@ -66,12 +65,11 @@ class Output {
     file_.emplace(fs::draft_name(name), Code::kEnvironment);
   }
   void write(std::string_view text) {
-    if (!file_) {
+    if (file_) {
+      file_->append(text);
+    } else {
       std::cout << text;
-      return;
     }
-    file_->write(end_, std::as_bytes(std::span(text)));
-    end_ += text.size();
   }
   void finish() {
     if (!file_) return;
@@ -82,7 +80,6 @@ class Output {
  private:
   stdfs::path name_;
   std::optional<fs::NewFile> file_;
-  std::uint64_t end_ = 0;
 };
 
 metrics::LineCounts to_csv(const stdfs::path& source, const std::string& output) {

@@ -90,6 +90,11 @@ void NewFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
   write_at(fd_, offset, bytes, code_, path_);
 }
 
+void NewFile::append(std::string_view text) {
+  write(appended_, std::as_bytes(std::span(text)));
+  appended_ += text.size();
+}
+
 void NewFile::write_bulk(std::uint64_t offset, std::span<const std::byte> bytes) {
   if (!direct_) direct_.emplace(path_, O_WRONLY, code_);
   const std::size_t done = direct_->write(offset, bytes);
@@ -129,7 +134,7 @@ void NewFile::publish(const Path& name) {
 
 void publish_file(const Path& path, std::string_view text, Code code) {
   NewFile draft(draft_name(path), code);
-  draft.write(0, std::as_bytes(std::span(text)));
+  draft.append(text);
   // Order matters: content first, then the name, then the folder.
   draft.finish();
   kill_point("publish");
@@ -138,7 +143,7 @@ void publish_file(const Path& path, std::string_view text, Code code) {
 
 void replace_file(const Path& path, std::string_view text, Code code) {
   NewFile draft(draft_name(path), code);
-  draft.write(0, std::as_bytes(std::span(text)));
+  draft.append(text);
   draft.close();
   draft.rename(path);
 }

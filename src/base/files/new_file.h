@@ -40,6 +40,8 @@ class NewFile {
 
   void reserve(std::uint64_t bytes) { reserve_space(fd_, path_, bytes, code_); }
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
+  /// Writes behind what append() has written so far; the first text begins the file.
+  void append(std::string_view text);
   /// Writes large data that is not read soon: bypasses the page cache where the file system allows it
   /// (DirectIo). `offset` and address must be multiples of kDirectAlignment.
   void write_bulk(std::uint64_t offset, std::span<const std::byte> bytes);
@@ -66,6 +68,7 @@ class NewFile {
   bool stays_ = false;
   Code code_;
   Fd fd_;
+  std::uint64_t appended_ = 0;      ///< bytes
   std::optional<DirectIo> direct_;  ///< from the first write_bulk() on
 };
 
