@@ -25,7 +25,7 @@ FAULTS = {
     "uneven tokens averaged": (STEP, [
         ("accumulate(batch, scale,", "accumulate(batch, scale * full_targets() / static_cast<double>(passes * comm_.size() * "
                                      "std::max<std::int64_t>(1, counted_targets(samples))),"),
-        ("full_targets() / targets / state_", "1.0 / state_")], ["smoke"]),
+        ("full_targets() / std::max(1.0, sums_.targets) / state_", "1.0 / state_")], ["smoke"]),
     "tied weight reduced twice": ("src/model/ops/embedding.cpp", "add_rows(ids, dy, weight.gradient", "add_rows(ids, dy + dy, weight.gradient",
                                   ["llama_3_2_smoke"]),
     "padding trained": ("src/train/batch_tensors.cpp", "  if (!s.target_lengths.empty()) batch.target",
@@ -63,10 +63,10 @@ FAULTS = {
                                      "    batch.dropout_key = options_.seed;\n"
                                      "    batch.first_sample -= comm_.rank() * options_.train.micro_batch_size;\n",
                                      ["lora_smoke"]),
-    "norm rounded once": ("src/model/kernels/kernels_impl.cpp", "ys.set(i, normed<T>(xs[i] * inv, rounding) * ws[i]);",
-                          "ys.set(i, xs[i] * inv * ws[i]);", ["quickstart"]),
-    "fp16 overflow ignored": (STEP, "finite ? update_weights(lr, result.grad_norm, factor) : leave_out(result);",
-                              "update_weights(lr, result.grad_norm, factor);", ["smoke", "precision.param=fp16"]),
+    "norm rounded once": ("src/model/kernels/rms_norm.h", "normed<T>(xs[i] * inv, rounding) * (ws[i] + more)",
+                          "xs[i] * inv * (ws[i] + more)", ["quickstart"]),
+    "fp16 overflow ignored": (STEP, "  if (finite)\n    update_weights(lr, result.grad_norm, factor);\n  else\n    leave_out(result);\n",
+                              "  update_weights(lr, result.grad_norm, factor);\n", ["smoke", "precision.param=fp16"]),
     "loss scale not lowered": (STEP, "loss_scale.update(finite)", "loss_scale.update(true)", ["smoke", "precision.param=fp16"]),
     "step left out is counted": (STEP, "state_.step + 1 - state_.skipped", "state_.step + 1", ["smoke", "precision.param=fp16"]),
 }

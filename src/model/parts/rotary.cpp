@@ -14,10 +14,11 @@ namespace {
 
 constexpr double kTurn = 2 * std::numbers::pi;
 
-at::Tensor plain(const ModelOptions& model) {
+/// What the frequencies are the inverse of, without scaling.
+at::Tensor plain_periods(const ModelOptions& model) {
   const std::int64_t size = rotary_size(model);
   const at::Tensor exponent = at::arange(0, size, 2, at::kFloat) / static_cast<double>(size);
-  return at::reciprocal(at::pow(model.rope_theta, exponent));
+  return at::pow(model.rope_theta, exponent);
 }
 
 /// Wavelengths below original / high_freq_factor stay, those above original / low_freq_factor are stretched
@@ -60,10 +61,8 @@ at::Tensor yarn(const ModelOptions& model, const at::Tensor& inverse) {
 }
 
 at::Tensor longrope(const ModelOptions& model) {
-  const std::int64_t size = rotary_size(model);
-  const at::Tensor exponent = at::arange(0, size, 2, at::kFloat) / static_cast<double>(size);
   const at::Tensor factors = at::tensor(model.rope_scaling.short_factor, at::kDouble).to(at::kFloat);
-  return at::reciprocal(factors * at::pow(model.rope_theta, exponent));
+  return at::reciprocal(factors * plain_periods(model));
 }
 
 double longrope_factor(const ModelOptions& model) {
@@ -80,7 +79,7 @@ double yarn_factor(const RopeScalingOptions& rope) {
 }  // namespace
 
 RotaryFrequencies rotary_frequencies(const ModelOptions& model) {
-  const at::Tensor inverse = plain(model);
+  const at::Tensor inverse = at::reciprocal(plain_periods(model));
   switch (model.rope_scaling.kind) {
     case RopeKind::kDefault:
     case RopeKind::kDynamic:  // recipe/check refuses sequences that would be stretched
