@@ -1,7 +1,9 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
+#include <utility>
 
 namespace echelon {
 
@@ -9,42 +11,22 @@ namespace echelon {
 /// reorder.
 enum class DType : std::uint8_t { kF32 = 1, kBF16 = 2, kF16 = 3, kF64 = 4, kI32 = 5, kI64 = 6, kU8 = 7 };
 
+/// The types' names and sizes, by value.
+inline constexpr std::pair<std::string_view, std::size_t> kDTypes[] = {
+    {"?", 0}, {"fp32", 4}, {"bf16", 2}, {"fp16", 2}, {"fp64", 8}, {"int32", 4}, {"int64", 8}, {"uint8", 1}};
+
+[[nodiscard]] constexpr const auto& facts_of(DType type) {
+  const auto value = static_cast<std::size_t>(type);
+  return kDTypes[value < std::size(kDTypes) ? value : 0];
+}
+
 [[nodiscard]] constexpr std::size_t size_of(DType type) {
-  switch (type) {
-    case DType::kF32:
-    case DType::kI32:
-      return 4;
-    case DType::kBF16:
-    case DType::kF16:
-      return 2;
-    case DType::kF64:
-    case DType::kI64:
-      return 8;
-    case DType::kU8:
-      return 1;
-  }
-  return 0;
+  return facts_of(type).second;
 }
 
 /// "fp32", "bf16", ...: the spelling used in recipes, messages and manifests.
 [[nodiscard]] constexpr std::string_view name_of(DType type) {
-  switch (type) {
-    case DType::kF32:
-      return "fp32";
-    case DType::kBF16:
-      return "bf16";
-    case DType::kF16:
-      return "fp16";
-    case DType::kF64:
-      return "fp64";
-    case DType::kI32:
-      return "int32";
-    case DType::kI64:
-      return "int64";
-    case DType::kU8:
-      return "uint8";
-  }
-  return "?";
+  return facts_of(type).first;
 }
 
 /// What RMSNorm makes of its weight, and where it rounds to a type of two bytes.
