@@ -123,36 +123,13 @@ DType computing_type(c10::ArrayRef<IValue> arguments, c10::ArrayRef<IValue> resu
   DType type = DType::kU8;
   bool found = false;
   const auto first = [&](const at::Tensor& tensor) {
-    if (!found && tensor.is_floating_point()) type = type_of(tensor.scalar_type());
+    if (!found && tensor.is_floating_point()) type = type_of(tensor);
     found = found || tensor.is_floating_point();
   };
   for (const IValue& argument : arguments) for_each_tensor(argument, first);
   for (const IValue& result : results) for_each_tensor(result, first);
   return type;
 }
-
-}  // namespace
-
-DType type_of(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat:
-      return DType::kF32;
-    case at::kBFloat16:
-      return DType::kBF16;
-    case at::kHalf:
-      return DType::kF16;
-    case at::kDouble:
-      return DType::kF64;
-    case at::kInt:
-      return DType::kI32;
-    case at::kLong:
-      return DType::kI64;
-    default:
-      return DType::kU8;
-  }
-}
-
-namespace {
 
 /// Records fused attention; false for any other operation.
 bool record_as_attention(std::string_view name, c10::ArrayRef<IValue> in) {
@@ -198,7 +175,7 @@ void record_attention(const at::Tensor& q, double keys, bool backward) {
   const auto elements = static_cast<double>(q.numel());
   const double bytes = elements * static_cast<double>(q.element_size());
   books().work(backward ? "attention_backward" : "attention",
-               backward ? Cost::kAttentionBackward : Cost::kAttention, type_of(q.scalar_type()),
+               backward ? Cost::kAttentionBackward : Cost::kAttention, type_of(q),
                (backward ? kBackward : kForward) * elements * keys,
                (backward ? kBackwardTensors : kForwardTensors) * bytes, false, q.size(-1));
 }

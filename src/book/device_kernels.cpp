@@ -20,7 +20,7 @@ void pass(const char* name, const at::Tensor& kind, std::initializer_list<at::Te
   double bytes = 0;
   for (const at::Tensor& tensor : tensors)
     bytes += tensor.defined() ? static_cast<double>(tensor.nbytes()) : 0;
-  books().work(name, forecast::Cost::kMemory, type_of(kind.scalar_type()), 0, bytes);
+  books().work(name, forecast::Cost::kMemory, type_of(kind), 0, bytes);
 }
 
 /// Keys that a query of sequences of this length sees on average.
@@ -93,8 +93,7 @@ class RecordingKernels final : public ops::DeviceKernels {
     constexpr double kKept = 224 << 10;
     const auto bytes = static_cast<double>(logits.nbytes());
     const double again = std::max(bytes - kKept * static_cast<double>(logits.size(0)), 0.0);
-    books().work("cross_entropy", forecast::Cost::kMemory, type_of(logits.scalar_type()), 0,
-                 2 * bytes + again);
+    books().work("cross_entropy", forecast::Cost::kMemory, type_of(logits), 0, 2 * bytes + again);
   }
   void dropout(const at::Tensor& x, const at::Tensor& y, const ops::DropoutRows&) const override {
     pass("dropout", x, {x, y});
@@ -115,7 +114,7 @@ class RecordingKernels final : public ops::DeviceKernels {
                bool accumulate) const override {
     const double flops = 2.0 * static_cast<double>(sum.numel()) * static_cast<double>(a.size(1));
     const auto bytes = static_cast<double>(a.nbytes() + b.nbytes() + sum.nbytes() * (accumulate ? 2 : 1));
-    books().work("mm", forecast::Cost::kProduct, type_of(a.scalar_type()), flops, bytes);
+    books().work("mm", forecast::Cost::kProduct, type_of(a), flops, bytes);
   }
   void cast(const at::Tensor& from, const at::Tensor& to) const override { pass("cast", to, {from, to}); }
   void fp8_scale(const at::Tensor& matrix, at::ScalarType, const at::Tensor&) const override {

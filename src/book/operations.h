@@ -3,7 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
-#include "base/dtype.h"
+#include "model/element_types.h"
 
 namespace echelon::book {
 
@@ -20,8 +20,10 @@ void record(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments,
 [[nodiscard]] bool by_hand(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments,
                            std::vector<c10::IValue>& results);
 
-/// Returns the kernels' name of a type; kU8 for types that they do not know.
-[[nodiscard]] DType type_of(at::ScalarType type);
+/// kU8 for types that no buffer has.
+[[nodiscard]] inline DType type_of(const at::Tensor& tensor) {
+  return dtype_of(tensor.scalar_type(), DType::kU8);
+}
 
 /// Fused attention; bytes of tensors are those of one pass over each. `keys`: keys that a query sees on
 /// average.

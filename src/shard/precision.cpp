@@ -49,19 +49,6 @@ at::ScalarType scalar_type(FloatType type) {
   throw Error::internal("a type of a module is unset");
 }
 
-DType dtype_of(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat:
-      return DType::kF32;
-    case at::kBFloat16:
-      return DType::kBF16;
-    case at::kHalf:
-      return DType::kF16;
-    default:
-      throw Error::internal("weights of type ", c10::toString(type));
-  }
-}
-
 std::string precision_name(at::ScalarType type) {
   return std::string(name_of(dtype_of(type)));
 }

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "base/dtype.h"
+#include "model/element_types.h"
 #include "model/model.h"
 #include "shard/options.h"
 
@@ -32,8 +32,6 @@ void limit_rounding(const PrecisionOptions& options);
 
 /// Throws Error(kUsage) for kUnset.
 [[nodiscard]] at::ScalarType scalar_type(FloatType type);
-/// Throws Error(kUsage) for a type other than fp32, bf16 and fp16.
-[[nodiscard]] DType dtype_of(at::ScalarType type);
 /// "bf16", ...: the spelling used in recipes.
 [[nodiscard]] std::string precision_name(at::ScalarType type);
 

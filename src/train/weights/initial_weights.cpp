@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "checkpoint/format/geometry.h"
+#include "families/convert.h"
 #include "shapes/lora.h"
 #include "train/weights/slice_bytes.h"
 
@@ -17,21 +18,6 @@ namespace echelon {
 using checkpoint::TensorInfo;
 
 namespace {
-
-at::ScalarType scalar_type_of(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return at::kFloat;
-    case DType::kBF16:
-      return at::kBFloat16;
-    case DType::kF16:
-      return at::kHalf;
-    case DType::kF64:
-      return at::kDouble;
-    default:
-      throw Error(Code::kCheckpoint, "weights of type ", name_of(dtype), "; expected a floating-point type");
-  }
-}
 
 /// The checkpoint's tensor with the same name and shape; null if there is none.
 const TensorInfo* same_weight(const checkpoint::Reader& reader, const Parameter::Part& part) {
@@ -108,6 +94,9 @@ void load_weights(const checkpoint::Reader& reader, ShardedModel& model) {
         in_place.push_back({info.name, begin, end, bytes_of(slice, piece)});
         continue;
       }
+      if (!families::is_floating(info.dtype))
+        throw Error(Code::kCheckpoint, "weights of type ", name_of(info.dtype),
+                    "; expected a floating-point type");
       const at::Tensor values = at::empty({piece.end - piece.begin}, scalar_type_of(info.dtype));
       reader.read(info.name, begin, end,
                   {static_cast<std::byte*>(values.mutable_data_ptr()), values.nbytes()});

@@ -72,7 +72,7 @@ std::vector<std::uint64_t> fingerprints(
 std::uint64_t load_piece(const families::BaseWeights& base, const BaseNote::Tensor& noted, const Unit& unit,
                          const SlicePiece& piece, at::Tensor& window) {
   const DType type = noted.info.dtype;
-  const at::ScalarType scalar = type == DType::kBF16 ? at::kBFloat16 : at::kFloat;
+  const at::ScalarType scalar = scalar_type_of(type);
   const auto at_once = static_cast<std::int64_t>(kBytesAtOnce / size_of(type));
   if (!window.defined() || window.scalar_type() != scalar) window = at::empty({at_once}, scalar);
   std::uint64_t fingerprint = 0;
