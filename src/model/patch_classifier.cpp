@@ -9,8 +9,13 @@
 
 namespace echelon {
 
-PatchClassifier::PatchClassifier(const ModelOptions& options, const ModelTypes& types, PatchLayout layout)
-    : ImageClassifier(types.output), options_(options), shapes_(options), layout_(layout) {}
+PatchClassifier::PatchClassifier(const ModelOptions& options, const ModelTypes& types, PatchLayout layout,
+                                 Drops drops)
+    : ImageClassifier(types.output),
+      options_(options),
+      shapes_(options),
+      layout_(layout),
+      drops_(std::move(drops)) {}
 
 std::int64_t PatchClassifier::tokens() const {
   return positions_->shape().at(1);
@@ -18,12 +23,6 @@ std::int64_t PatchClassifier::tokens() const {
 
 Layer& PatchClassifier::add_layer(const std::string& name, Layer::Role role) {
   return *layers_.emplace_back(std::make_unique<Layer>(name, role));
-}
-
-Layer& PatchClassifier::add_block_layer(const std::string& name) {
-  Layer& layer = add_layer(name, Layer::Role::kBlock);
-  block_layers_.push_back(&layer);
-  return layer;
 }
 
 void PatchClassifier::add_class_token(Layer& layer, const std::string& name) {
@@ -58,12 +57,35 @@ at::Tensor PatchClassifier::embedded(const at::Tensor& images, const Batch& draw
   return ops::dropout(x, options_.dropout, draws, embedding_layer_->name());
 }
 
+at::Tensor PatchClassifier::block_forward(std::size_t number, const at::Tensor& x, const Batch& draws) const {
+  const Block& block = blocks_[number];
+  const std::string& name = block.layer->name();
+  Residual stream(x);
+  const at::Tensor middle =
+      x + ops::dropout(block.attention.forward(*block.layer, stream, attend(number, draws)), options_.dropout,
+                       draws, name + ".attention");
+  const at::Tensor inner = block.up_layer->run(
+      block.norm.forward(middle), [&block, again = block.norm.again(*block.layer, middle)](
+                                      const at::Tensor& in) { return block.up.forward(in, again); });
+  const at::Tensor out = block.down_layer->run(inner, [this, &block, draws](const at::Tensor& in) {
+    const auto activated = [this, &block, draws](const at::Tensor& from) {
+      at::Tensor result = at::gelu(from);
+      if (drops_.inner.empty()) return result;
+      return ops::dropout(result, options_.dropout, draws, block.layer->name() + drops_.inner);
+    };
+    ops::Recompute again;
+    if (block.layer->recomputes_cheap()) again = [activated, kept = in.detach()] { return activated(kept); };
+    return block.down.forward(activated(in), again);
+  });
+  return middle + ops::dropout(out, options_.dropout, draws, name + drops_.outer);
+}
+
 at::Tensor PatchClassifier::logits(const Batch& batch) {
   const Batch draws = draws_of(batch, tokens());
   at::Tensor x = embedding_layer_->run(
       batch.images, [this, draws](const at::Tensor& images) { return embedded(images, draws); });
-  for (std::size_t i = 0; i < block_layers_.size(); ++i) {
-    x = block_layers_[i]->run(x,
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    x = blocks_[i].layer->run(x,
                               [this, i, draws](const at::Tensor& in) { return block_forward(i, in, draws); });
   }
   return head_layer_->run(x, [this](const at::Tensor& in) {

@@ -1,5 +1,4 @@
 #pragma once
-#include "model/parts/block_parts.h"
 #include "model/patch_classifier.h"
 
 namespace echelon {
@@ -17,23 +16,15 @@ class DeepVit : public PatchClassifier {
   SampleFlops flops_per_sample(const SampleShape& shape) const override;
 
  private:
-  struct Block {
-    const Layer* layer;
-    Attention attention;
-    Parameter* mixing;   ///< [heads (from), heads (to)]
-    Linear mixing_norm;  ///< weight and bias of a LayerNorm over heads
-    Norm mlp_norm;
-    const Layer* up_layer;
-    Linear up;
-    const Layer* down_layer;
-    Linear down;
+  struct Mixing {
+    Parameter* weight;  ///< [heads (from), heads (to)]
+    Linear norm;        ///< weight and bias of a LayerNorm over heads
   };
   void add_embeddings();
   [[nodiscard]] Block make_block(const std::string& name);
-  at::Tensor block_forward(std::size_t block, const at::Tensor& x, const Batch& draws) const override;
-  at::Tensor attended(const Block& block, const at::Tensor& qkv, const Batch& draws) const;
+  [[nodiscard]] Attend attend(std::size_t block, const Batch& draws) const override;
 
-  std::vector<Block> blocks_;
+  std::vector<Mixing> mixings_;  ///< by block
 };
 
 }  // namespace echelon

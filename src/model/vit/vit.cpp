@@ -9,7 +9,7 @@
 
 namespace echelon {
 Vit::Vit(const ModelOptions& options, const ModelTypes& types)
-    : PatchClassifier(options, types, PatchLayout::kChannelsFirst) {
+    : PatchClassifier(options, types, PatchLayout::kChannelsFirst, {.outer = ".output"}) {
   add_embeddings();
   for (std::int64_t i = 0; i < options.layers; ++i)
     blocks_.push_back(make_block(str("vit.encoder.layer.", i)));
@@ -25,7 +25,7 @@ void Vit::add_embeddings() {
 }
 
 Vit::Block Vit::make_block(const std::string& name) {
-  Layer& layer = add_block_layer(name);
+  Layer& layer = add_layer(name, Layer::Role::kBlock);
   const Norm norm_before(layer.add_layer(name + ".layernorm_before"), shapes_, options_);
   Layer& attention = layer.add_layer(name + ".attention");
   const std::string projections = name + ".attention.attention";
@@ -37,39 +37,23 @@ Vit::Block Vit::make_block(const std::string& name) {
   Layer& output = layer.add_layer(name + ".output");
   return {.layer = &layer,
           .attention = {&attention, norm_before, qkv, out},
-          .norm_after = norm_after,
-          .intermediate_layer = &intermediate,
-          .intermediate = add_linear(intermediate, name + ".intermediate.dense", shapes_, init()),
-          .output_layer = &output,
-          .output = add_linear(output, name + ".output.dense", shapes_, init())};
+          .norm = norm_after,
+          .up_layer = &intermediate,
+          .up = add_linear(intermediate, name + ".intermediate.dense", shapes_, init()),
+          .down_layer = &output,
+          .down = add_linear(output, name + ".output.dense", shapes_, init())};
 }
 
-at::Tensor Vit::block_forward(std::size_t number, const at::Tensor& x, const Batch& draws) const {
-  const Block& block = blocks_[number];
+Attend Vit::attend(std::size_t /*block*/, const Batch& draws) const {
   const std::int64_t head_dim = options_.hidden_size / options_.heads;
   const ops::AttentionOptions geometry{.heads = options_.heads,
                                        .kv_heads = options_.heads,
                                        .head_dim = head_dim,
                                        .causal = false,
                                        .scale = 1.0F / std::sqrt(static_cast<float>(head_dim))};
-  const Attend attend = [geometry, samples = draws.by_sample](const at::Tensor& qkv, const LayerInputs&) {
+  return [geometry, samples = draws.by_sample](const at::Tensor& qkv, const LayerInputs&) {
     return ops::self_attention(qkv, samples, geometry, {});
   };
-  Residual stream(x);
-  const at::Tensor middle = x + ops::dropout(block.attention.forward(*block.layer, stream, attend),
-                                             options_.dropout, draws, block.layer->name() + ".attention");
-  // Two layers, as in transformers, so that patterns in recipes can match each.
-  const at::Tensor inner = block.intermediate_layer->run(
-      block.norm_after.forward(middle),
-      [&block, again = block.norm_after.again(*block.layer, middle)](const at::Tensor& in) {
-        return block.intermediate.forward(in, again);
-      });
-  const at::Tensor out = block.output_layer->run(inner, [&block](const at::Tensor& in) {
-    ops::Recompute activated_again;
-    if (block.layer->recomputes_cheap()) activated_again = [kept = in.detach()] { return at::gelu(kept); };
-    return block.output.forward(at::gelu(in), activated_again);
-  });
-  return middle + ops::dropout(out, options_.dropout, draws, block.layer->name() + ".output");
 }
 
 std::string Vit::hugging_face_config() const {

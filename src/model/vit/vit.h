@@ -1,5 +1,4 @@
 #pragma once
-#include "model/parts/block_parts.h"
 #include "model/patch_classifier.h"
 
 namespace echelon {
@@ -16,20 +15,9 @@ class Vit : public PatchClassifier {
   SampleFlops flops_per_sample(const SampleShape& shape) const override;
 
  private:
-  struct Block {
-    const Layer* layer;
-    Attention attention;
-    Norm norm_after;
-    const Layer* intermediate_layer;
-    Linear intermediate;
-    const Layer* output_layer;
-    Linear output;
-  };
   void add_embeddings();
   [[nodiscard]] Block make_block(const std::string& name);
-  at::Tensor block_forward(std::size_t block, const at::Tensor& x, const Batch& draws) const override;
-
-  std::vector<Block> blocks_;
+  [[nodiscard]] Attend attend(std::size_t block, const Batch& draws) const override;
 };
 
 }  // namespace echelon
