@@ -1,6 +1,7 @@
 #include "comm/activity.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/mutex.h"
@@ -11,30 +12,12 @@
 namespace echelon {
 namespace {
 
+/// `doing` may have come from another rank, with any value.
 std::string_view name_of(Doing doing) {
-  switch (doing) {
-    case Doing::kStarting:
-      return "starting";
-    case Doing::kReadingData:
-      return "reading data";
-    case Doing::kForward:
-      return "forward";
-    case Doing::kBackward:
-      return "backward";
-    case Doing::kUpdating:
-      return "updating weights";
-    case Doing::kValidating:
-      return "validating";
-    case Doing::kGenerating:
-      return "generating";
-    case Doing::kEvaluating:
-      return "evaluating";
-    case Doing::kSaving:
-      return "saving";
-    case Doing::kLeaving:
-      return "leaving";
-  }
-  return "?";
+  constexpr std::array<std::string_view, 11> kNames{
+      "starting",   "reading data", "forward", "backward", "updating weights", "validating", "generating",
+      "evaluating", "saving",       "leaving", "?"};
+  return kNames[std::min(static_cast<std::size_t>(doing), kNames.size() - 1)];
 }
 
 }  // namespace

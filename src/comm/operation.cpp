@@ -1,6 +1,7 @@
 #include "comm/operation.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/error.h"
@@ -16,34 +17,18 @@ std::uint64_t fnv1a(std::string_view text) {
   return hash;
 }
 
+// Kinds and operations that other ranks announced may be of any value.
 std::string_view name_of(OperationKind kind) {
-  switch (kind) {
-    case OperationKind::kAllGather:
-      return "all-gather";
-    case OperationKind::kReduceScatter:
-      return "reduce-scatter";
-    case OperationKind::kAllReduce:
-      return "all-reduce";
-    case OperationKind::kBroadcast:
-      return "broadcast";
-    case OperationKind::kGatherBlobs:
-      return "gather-blobs";
-    case OperationKind::kBarrier:
-      return "barrier";
-  }
-  return "unknown operation";
+  constexpr std::array<std::string_view, 7> kNames{
+      "unknown operation", "all-gather",   "reduce-scatter", "all-reduce",
+      "broadcast",         "gather-blobs", "barrier"};
+  const auto at = static_cast<std::size_t>(kind);
+  return kNames[at < kNames.size() ? at : 0];
 }
 
 std::string_view name_of(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum:
-      return "sum";
-    case ReduceOp::kMax:
-      return "max";
-    case ReduceOp::kMin:
-      return "min";
-  }
-  return "?";
+  constexpr std::array<std::string_view, 4> kNames{"sum", "max", "min", "?"};
+  return kNames[std::min(static_cast<std::size_t>(op), kNames.size() - 1)];
 }
 
 void require_sum_of(OperationKind kind, DType type, std::string_view label) {
