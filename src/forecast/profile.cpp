@@ -137,19 +137,11 @@ class Section {
   std::vector<std::string> asked_;
 };
 
-Link read_peer(Section section) {
+Link read_link(Section section, bool has_latency) {
   Link link;
   link.bytes_per_s = section.number("bytes_per_s", kRate);
   link.achieved = section.number("achieved", kFraction);
-  link.latency_s = section.number("latency_s", kSeconds);
-  section.finish();
-  return link;
-}
-
-Link read_host(Section section) {
-  Link link;
-  link.bytes_per_s = section.number("bytes_per_s", kRate);
-  link.achieved = section.number("achieved", kFraction);
+  if (has_latency) link.latency_s = section.number("latency_s", kSeconds);
   section.finish();
   return link;
 }
@@ -179,8 +171,8 @@ Device read_device(Section section, bool named) {
   device.launch_s = section.number("launch_s", kSeconds);
   device.collective_share = section.number("collective_share", kFraction);
   device.context_bytes = section.number("context_bytes", kContext);
-  device.peer = read_peer(section.section("peer"));
-  device.host = read_host(section.section("host"));
+  device.peer = read_link(section.section("peer"), true);
+  device.host = read_link(section.section("host"), false);
   section.finish();
   return device;
 }
@@ -248,6 +240,18 @@ Json find(const Builtin& builtin, const std::string& name_or_file) {
               ", and files that end in .json");
 }
 
+/// `read`: reads the object of a profile, with its name if it is of a file.
+template <class Profile>
+Profile found(const Builtin& builtin, Profile (*read)(Section, bool named), const std::string& name_or_file) {
+  const bool file = is_file(name_or_file);
+  const Json json = find(builtin, name_or_file);
+  Faults faults{file ? file_name(name_or_file) : builtin.file};
+  Profile profile = read({&json, file ? "" : name_or_file, faults}, file);
+  faults.raise_if_any();
+  if (!file) profile.name = in_lower_case(name_or_file);
+  return profile;
+}
+
 }  // namespace
 
 std::vector<std::string> device_names() {
@@ -273,24 +277,13 @@ std::vector<std::string> network_names() {
 }
 
 Device find_device(const std::string& name_or_file) {
-  const bool file = is_file(name_or_file);
-  const Json json = find(kDevices, name_or_file);
-  Faults faults{file ? file_name(name_or_file) : kDevices.file};
-  Device device = read_device({&json, file ? "" : name_or_file, faults}, file);
-  faults.raise_if_any();
-  device.compiled_in = !file;
-  if (!file) device.name = in_lower_case(name_or_file);
+  Device device = found(kDevices, read_device, name_or_file);
+  device.compiled_in = !is_file(name_or_file);
   return device;
 }
 
 Network find_network(const std::string& name_or_file) {
-  const bool file = is_file(name_or_file);
-  const Json json = find(kNetworks, name_or_file);
-  Faults faults{file ? file_name(name_or_file) : kNetworks.file};
-  Network network = read_network({&json, file ? "" : name_or_file, faults}, file);
-  faults.raise_if_any();
-  if (!file) network.name = in_lower_case(name_or_file);
-  return network;
+  return found(kNetworks, read_network, name_or_file);
 }
 
 }  // namespace echelon::forecast
