@@ -131,26 +131,12 @@ void print_recipe(const PrepareReport& report, const data::PrepareOptions& optio
             << "\n";
 }
 
-nlohmann::ordered_json to_json(const data::PreparedFile& file) {
-  return {{"tokens", file.tokens}, {"documents", file.documents}, {"bytes", file.bytes}};
-}
-
 nlohmann::ordered_json to_json(const PrepareReport& report) {
-  nlohmann::ordered_json json;
-  json["up_to_date"] = report.up_to_date;
-  json["format"] = word_of(report.format);
-  json["source_files"] = report.source_files;
-  json["source_bytes"] = report.source_bytes;
-  json["kept_records"] = report.kept_records;
-  json["empty_records"] = report.empty_records;
-  json["bad_records"] = report.bad_records;
-  json["bad_reasons"] = report.bad_reasons;
-  json["bad_examples"] = report.bad_examples;
-  json["duplicate_sources"] = report.duplicate_sources;
-  json["vocab_size"] = report.vocab_size;
-  json["train"] = to_json(report.train);
-  json["valid"] = to_json(report.valid);
-  if (report.chat) json["chat"] = report.chat->to_json();
+  nlohmann::ordered_json json{{"up_to_date", report.up_to_date},
+                              {"format", word_of(report.format)},
+                              {"source_files", report.source_files},
+                              {"source_bytes", report.source_bytes}};
+  json.update(data::results_json(report));
   return json;
 }
 

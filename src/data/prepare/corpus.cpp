@@ -167,16 +167,15 @@ struct Pass {
 
   [[nodiscard]] nlohmann::json save() const {
     const ChatAudit& chat = *result.chat;
-    return {{"file", place.file},
-            {"rows", place.rows},
-            {"record", place.record},
-            {"bytes", now.bytes_done},
-            {"empty_records", result.empty_records},
-            {"bad_records", result.bad_records},
-            {"bad_reasons", result.bad_reasons},
-            {"bad_examples", result.bad_examples},
-            {"chat", chat.to_json()},
-            {"chat_firsts", {chat.first_without_target, chat.first_all_target, chat.first_left_out}}};
+    nlohmann::json state{
+        {"file", place.file},
+        {"rows", place.rows},
+        {"record", place.record},
+        {"bytes", now.bytes_done},
+        {"chat", chat.to_json()},
+        {"chat_firsts", {chat.first_without_target, chat.first_all_target, chat.first_left_out}}};
+    visit_left_out(result, [&](const char* name, const auto& member) { state[name] = member; });
+    return state;
   }
 
   /// `state`: what save() returned, or null. Throws nlohmann::json::exception.
@@ -184,10 +183,7 @@ struct Pass {
     if (state.is_null()) return;
     place = {state.at("file"), state.at("rows"), state.at("record")};
     now.bytes_done = state.at("bytes");
-    result.empty_records = state.at("empty_records");
-    result.bad_records = state.at("bad_records");
-    result.bad_reasons = state.at("bad_reasons").get<BadReasons>();
-    result.bad_examples = state.at("bad_examples").get<std::vector<std::string>>();
+    visit_left_out(result, [&](const char* name, auto& member) { state.at(name).get_to(member); });
     ChatAudit& chat = result.chat.emplace(ChatAudit::from_json(state.at("chat")));
     const nlohmann::json& firsts = state.at("chat_firsts");
     chat.first_without_target = firsts.at(0);

@@ -117,6 +117,18 @@ struct PrepareReport {
   std::optional<ChatAudit> chat;  ///< format chat; preference: of all answers
 };
 
+/// Calls `visit` with the name in JSON and the member for all that a report says about records left out.
+template <class Report, class Visit>
+void visit_left_out(Report& report, const Visit& visit) {
+  visit("empty_records", report.empty_records);
+  visit("bad_records", report.bad_records);
+  visit("bad_reasons", report.bad_reasons);
+  visit("bad_examples", report.bad_examples);
+}
+
+/// What prepare.json and `echelon prepare --json` both say of a report.
+[[nodiscard]] nlohmann::ordered_json results_json(const PrepareReport& report);
+
 /// Throws Error(kUsage) for options that contradict each other or are out of range.
 void check_options(const PrepareOptions& options);
 

@@ -60,10 +60,7 @@ Json identity_of(const PrepareOptions& options, const std::vector<SourceFile>& f
 }
 
 Json to_json(const PreparedFile& file) {
-  return {{"tokens", file.tokens},
-          {"documents", file.documents},
-          {"bytes", file.bytes},
-          {"header_crc32c", file.crc}};
+  return {{"tokens", file.tokens}, {"documents", file.documents}, {"bytes", file.bytes}};
 }
 
 PreparedFile prepared_file(const nlohmann::json& json) {
@@ -78,6 +75,17 @@ bool is_current(const stdfs::path& path, const PreparedFile& file) {
 }
 
 }  // namespace
+
+Json results_json(const PrepareReport& report) {
+  Json json{{"kept_records", report.kept_records}};
+  visit_left_out(report, [&](const char* name, const auto& member) { json[name] = member; });
+  json["duplicate_sources"] = report.duplicate_sources;
+  json["vocab_size"] = report.vocab_size;
+  json["train"] = to_json(report.train);
+  json["valid"] = to_json(report.valid);
+  if (report.chat) json["chat"] = report.chat->to_json();
+  return json;
+}
 
 PrepareManifest::PrepareManifest(const PrepareOptions& options, const std::vector<SourceFile>& files,
                                  const Json& chat)
@@ -104,10 +112,7 @@ std::optional<PrepareReport> PrepareManifest::find_finished() const {
     report.source_files = json.at("made_from").at("sources").at("files");
     report.source_bytes = json.at("made_from").at("sources").at("bytes");
     report.kept_records = json.at("kept_records");
-    report.empty_records = json.at("empty_records");
-    report.bad_records = json.at("bad_records");
-    report.bad_reasons = json.at("bad_reasons").get<BadReasons>();
-    report.bad_examples = json.at("bad_examples").get<std::vector<std::string>>();
+    visit_left_out(report, [&](const char* name, auto& member) { json.at(name).get_to(member); });
     report.duplicate_sources = json.at("duplicate_sources");
     report.vocab_size = json.at("vocab_size");
     report.tokenizer_digest = json.at("tokenizer_digest");
@@ -160,19 +165,12 @@ void PrepareManifest::announce(Json more) const {
 }
 
 void PrepareManifest::publish(const PrepareReport& report) const {
-  Json json;
-  json["made_from"] = identity_;
-  json["vocab_size"] = report.vocab_size;
-  json["tokenizer_digest"] = report.tokenizer_digest;
-  json["kept_records"] = report.kept_records;
-  json["empty_records"] = report.empty_records;
-  json["bad_records"] = report.bad_records;
-  json["bad_reasons"] = report.bad_reasons;
-  json["bad_examples"] = report.bad_examples;
-  json["duplicate_sources"] = report.duplicate_sources;
-  json["train"] = to_json(report.train);
-  json["valid"] = to_json(report.valid);
-  if (report.chat) json["chat"] = report.chat->to_json();
+  Json json{{"made_from", identity_},
+            {"vocab_size", report.vocab_size},
+            {"tokenizer_digest", report.tokenizer_digest}};
+  json.update(results_json(report));
+  json["train"]["header_crc32c"] = report.train.crc;
+  json["valid"]["header_crc32c"] = report.valid.crc;
   // A file name need not be UTF-8.
   const std::string text = json_text(json) + "\n";
   fs::publish_file(folder_ + "/prepare.json", text, Code::kData);
