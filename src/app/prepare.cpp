@@ -35,7 +35,7 @@ struct Arguments {
   std::string format;                ///< empty: chosen by the sources' suffixes
   std::string on_bad_record;         ///< empty: the format's default
   std::vector<std::string> weights;  ///< NAME=NUMBER; not empty: the sources are a mixture's
-  ChatArguments chat;
+  std::uint64_t shown = 0;           ///< conversations to print
   bool json = false;
 };
 
@@ -154,8 +154,8 @@ PrepareReport prepare_one(const Arguments& arguments, const data::PrepareOptions
   show_progress([&](const data::ProgressCallback& progress) { report = data::prepare(options, progress); });
   if (arguments.json) return report;
   print(report, options.output);
-  if (arguments.chat.shown > 0)
-    print_chats(options.output + "/train.tok", find_tokenizer(options.output).string(), arguments.chat.shown);
+  if (arguments.shown > 0)
+    print_chats(options.output + "/train.tok", find_tokenizer(options.output).string(), arguments.shown);
   return report;
 }
 
@@ -191,7 +191,7 @@ void run(Arguments arguments, const CLI::App& command) {
   options.format = choice_of<data::TextFormat>(arguments.format).value_or(options.format);
   options.on_bad_record =
       choice_of<data::BadRecords>(arguments.on_bad_record).value_or(options.on_bad_record);
-  settle_chat_options(command, arguments.chat, options);
+  if (!options.chats()) refuse_chat_options(command);
   if (!arguments.weights.empty()) return prepare_mixture(arguments);
   const PrepareReport report = prepare_one(arguments, options);
   if (arguments.json) {
@@ -291,7 +291,7 @@ void add_prepare(CLI::App& app, int& /*status*/) {
       .add_option("--max-bad-records", options.max_bad_records,
                   "skip: stop at more bad records than this; 0: no limit")
       ->capture_default_str();
-  add_chat_options(command, options.chat, arguments.chat);
+  add_chat_options(command, options.chat, arguments.shown);
   add_output_options(command, arguments);
   add_quiet(command);
 }

@@ -8,6 +8,7 @@
 #include "base/foreign_text.h"
 #include "base/number.h"
 #include "base/str.h"
+#include "base/terminal/command_line.h"
 #include "data/tokens/token_file.h"
 #include "text/tokenizer.h"
 
@@ -54,7 +55,7 @@ void add_template_options(CLI::App& command, data::ChatOptions& options) {
   add("--date", options.date, "The day that a template writes (strftime_now)")->type_name("YYYY-MM-DD");
 }
 
-void add_chat_options(CLI::App& command, data::ChatOptions& options, ChatArguments& arguments) {
+void add_chat_options(CLI::App& command, data::ChatOptions& options, std::uint64_t& shown) {
   const auto add = [&](const char* name, auto& value, const char* text) {
     return command.add_option(name, value, text)->group(kChats);
   };
@@ -78,30 +79,24 @@ void add_chat_options(CLI::App& command, data::ChatOptions& options, ChatArgumen
   add("--end-of-turn", options.ends, "A token that ends a turn, beside those of the model; may be repeated")
       ->allow_extra_args(false)
       ->type_name("TOKEN");
-  add("--changed-turns", arguments.changed,
-      "Where a template writes earlier turns in another way: refuse, or train the last turn (default: "
-      "refuse)")
-      ->check(CLI::IsMember({"refuse", "last"}));
-  add("--special-in-text", arguments.typed,
-      "A special token in a message: refuse, escape (it is text) or allow (default: refuse)")
-      ->check(CLI::IsMember({"refuse", "escape", "allow"}));
+  add_choice(command, "--changed-turns", options.changed,
+             "Where a template writes earlier turns in another way: refuse, or train the last turn (default: "
+             "refuse)")
+      ->group(kChats);
+  add_choice(command, "--special-in-text", options.typed,
+             "A special token in a message: refuse, escape (it is text) or allow (default: refuse)")
+      ->group(kChats);
   add("--max-without-target", options.max_without_target, "Stop when more of the conversations train nothing")
       ->type_name("SHARE")
       ->capture_default_str();
-  add("--show", arguments.shown, "Print this many conversations with what is trained in brackets")
-      ->type_name("N");
+  add("--show", shown, "Print this many conversations with what is trained in brackets")->type_name("N");
 }
 
-void settle_chat_options(const CLI::App& command, const ChatArguments& arguments,
-                         data::PrepareOptions& options) {
-  if (!options.chats()) {
-    for (const CLI::Option* option : command.get_options()) {
-      if (option->get_group() == kChats && option->count() > 0)
-        throw Error(Code::kUsage, option->get_name(), " needs --format chat or preference");
-    }
+void refuse_chat_options(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_group() == kChats && option->count() > 0)
+      throw Error(Code::kUsage, option->get_name(), " needs --format chat or preference");
   }
-  options.chat.changed = choice_of<ChangedTurns>(arguments.changed).value_or(options.chat.changed);
-  options.chat.typed = choice_of<data::TypedTokens>(arguments.typed).value_or(options.chat.typed);
 }
 
 void print_audit(const data::ChatAudit& audit) {
