@@ -61,21 +61,17 @@ std::vector<Curve> beside_each_other(const std::vector<RunView>& run,
 }
 
 std::string scores(const std::vector<RunView>& runs) {
-  std::string html =
-      series_chart(runs,
-                   {.id = "accuracy",
-                    .title = "Validation accuracy",
-                    .description = "Share of validation samples, or pairs of answers, that are told right."},
-                   {.y = "correct", .y_quantity = Quantity::kShare}, "validation_accuracy");
+  std::string html = series_chart(runs,
+                                  {"accuracy", "Validation accuracy",
+                                   "Share of validation samples, or pairs of answers, that are told right."},
+                                  {.y = "correct", .y_quantity = Quantity::kShare}, "validation_accuracy");
   if (runs.size() > 1) return html;
   return html +
+         line_chart({"rouge", "ROUGE", "Scores of texts that validation generated."}, {.y = "F1"},
+                    beside_each_other(runs, {"rouge1", "rouge2", "rougeL"}, true)) +
          line_chart(
-             {.id = "rouge", .title = "ROUGE", .description = "Scores of texts that validation generated."},
-             {.y = "F1"}, beside_each_other(runs, {"rouge1", "rouge2", "rougeL"}, true)) +
-         line_chart(
-             {.id = "rewards",
-              .title = "Rewards of answers",
-              .description = "What DPO has gained on the reference, mean over the pairs of a step."},
+             {"rewards", "Rewards of answers",
+              "What DPO has gained on the reference, mean over the pairs of a step."},
              {.y = "reward"},
              beside_each_other(runs, {"rewards/chosen", "rewards/rejected", "rewards/margins"}, false));
 }
@@ -152,9 +148,7 @@ std::string progress(const std::vector<RunView>& runs) {
     std::ranges::stable_sort(curve.points, {}, &Point::x);
   }
   if (runs.size() == 1 && !curves.empty()) curves[0].name = "step";
-  return line_chart({.id = "progress",
-                     .title = "Progress",
-                     .description = "Steps over the time since the run began, pauses included."},
+  return line_chart({"progress", "Progress", "Steps over the time since the run began, pauses included."},
                     {.x = "time",
                      .x_quantity = Quantity::kSeconds,
                      .y = "step",
@@ -171,32 +165,21 @@ std::string learning(const std::vector<RunView>& runs) {
   if (one) {
     html += loss_chart(runs[0]);
   } else {
-    html += series_chart(runs,
-                         {.id = "loss",
-                          .title = "Training loss",
-                          .description = "Mean loss of a target over the steps, in nats."},
+    html += series_chart(runs, {"loss", "Training loss", "Mean loss of a target over the steps, in nats."},
                          {.y = "nats"}, "loss");
-    html += series_chart(runs,
-                         {.id = "validation",
-                          .title = "Validation loss",
-                          .description = "Loss on the validation data, in nats."},
+    html += series_chart(runs, {"validation", "Validation loss", "Loss on the validation data, in nats."},
                          {.y = "nats"}, "validation_loss");
   }
   html += scores(runs);
   html += tasks(runs);
-  html += series_chart(
-      runs,
-      {.id = "grad-norm", .title = "Gradient norm", .description = "Norm of the gradient before clipping."},
-      {.y = "norm", .may_be_factors = true}, "grad_norm");
-  html +=
-      series_chart(runs, {.id = "lr", .title = "Learning rate", .description = "Learning rate of the step."},
-                   {.y = "rate", .from_zero = true}, "lr");
+  html += series_chart(runs, {"grad-norm", "Gradient norm", "Norm of the gradient before clipping."},
+                       {.y = "norm", .may_be_factors = true}, "grad_norm");
+  html += series_chart(runs, {"lr", "Learning rate", "Learning rate of the step."},
+                       {.y = "rate", .from_zero = true}, "lr");
   html += progress(runs);
   if (one) {
-    html += series_chart(
-        runs,
-        {.id = "loss-scale", .title = "Loss scale", .description = "Factor of the loss in fp16 training."},
-        {.y = "factor", .may_be_factors = true}, "loss_scale");
+    html += series_chart(runs, {"loss-scale", "Loss scale", "Factor of the loss in fp16 training."},
+                         {.y = "factor", .may_be_factors = true}, "loss_scale");
     html += unit_norms(runs[0]);
   }
   return section("learning", "Learning", html);
@@ -205,29 +188,21 @@ std::string learning(const std::vector<RunView>& runs) {
 std::string throughput(const std::vector<RunView>& runs) {
   const bool tokens =
       std::ranges::any_of(runs, [](const RunView& v) { return v.metrics.find("tokens_per_s") != nullptr; });
-  std::string html = series_chart(runs,
-                                  {.id = "throughput",
-                                   .title = "Throughput",
-                                   .description = tokens ? "Tokens per second of all ranks together."
-                                                         : "Samples per second of all ranks together."},
-                                  {.y = tokens ? "tokens/s" : "samples/s", .from_zero = true},
-                                  tokens ? "tokens_per_s" : "samples_per_s");
-  html += series_chart(runs,
-                       {.id = "mfu",
-                        .title = "Model FLOP/s utilization",
-                        .description = "Arithmetic of the model over the peak of all devices."},
-                       {.y = "MFU", .y_quantity = Quantity::kShare, .from_zero = true}, "mfu");
-  html += series_chart(
+  std::string html = series_chart(
       runs,
-      {.id = "tflops",
-       .title = "Model TFLOP/s of a rank",
-       .description = "Arithmetic of the model that a rank does in a second, without recomputation."},
-      {.y = "TFLOP/s", .from_zero = true}, "model_tflops_per_s");
+      {"throughput", "Throughput",
+       tokens ? "Tokens per second of all ranks together." : "Samples per second of all ranks together."},
+      {.y = tokens ? "tokens/s" : "samples/s", .from_zero = true}, tokens ? "tokens_per_s" : "samples_per_s");
+  html += series_chart(
+      runs, {"mfu", "Model FLOP/s utilization", "Arithmetic of the model over the peak of all devices."},
+      {.y = "MFU", .y_quantity = Quantity::kShare, .from_zero = true}, "mfu");
+  html += series_chart(runs,
+                       {"tflops", "Model TFLOP/s of a rank",
+                        "Arithmetic of the model that a rank does in a second, without recomputation."},
+                       {.y = "TFLOP/s", .from_zero = true}, "model_tflops_per_s");
   if (runs.size() > 1) {
-    html += series_chart(
-        runs,
-        {.id = "step-time", .title = "Step time", .description = "Duration of a step; the slowest rank's."},
-        {.y = "step", .y_quantity = Quantity::kSeconds, .from_zero = true}, "step_time_s");
+    html += series_chart(runs, {"step-time", "Step time", "Duration of a step; the slowest rank's."},
+                         {.y = "step", .y_quantity = Quantity::kSeconds, .from_zero = true}, "step_time_s");
   }
   return section("throughput", "Throughput", html);
 }
