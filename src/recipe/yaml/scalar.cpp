@@ -96,14 +96,6 @@ std::string read_bool(const std::string& text, bool& value) {
   return "is not true or false";
 }
 
-std::string range_problem(const IntegerRange& range, std::int64_t value) {
-  return range.holds(value) ? "" : "is out of range";
-}
-
-std::string range_problem(const NumberRange& range, double value) {
-  return range.holds(value) ? "" : "is out of range";
-}
-
 std::string choice_problem(const std::string& path, const Choices& choices, const std::string& text) {
   const std::vector<std::string> values = words_of(choices);
   const auto is_value = [&](std::string_view word) {

@@ -1,9 +1,7 @@
 #pragma once
-#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "base/number.h"
 #include "recipe/keys/keys.h"
 
 namespace echelon::recipe {
@@ -14,8 +12,6 @@ namespace echelon::recipe {
 /// Accepts only `true` and `false`; other spellings are refused with the right one.
 [[nodiscard]] std::string read_bool(const std::string& text, bool& value);
 
-[[nodiscard]] std::string range_problem(const IntegerRange& range, std::int64_t value);
-[[nodiscard]] std::string range_problem(const NumberRange& range, double value);
 /// If `text` is another trainer's word for a value, the problem names our word. `path`: the key.
 [[nodiscard]] std::string choice_problem(const std::string& path, const Choices& choices,
                                          const std::string& text);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/number.h"
 #include "base/str.h"
 #include "recipe/yaml/scalar.h"
 #include "recipe/yaml/writer.h"
@@ -17,15 +18,8 @@ class ScalarReader {
  public:
   ScalarReader(const Key& key, const Node& node) : key_(key), node_(node) {}
 
-  std::string operator()(std::int64_t* field) const {
-    if (node_.quoted) return quoted();
-    std::int64_t value = 0;
-    if (std::string problem = read_integer(node_.text, value); !problem.empty()) return problem;
-    const auto* range = std::get_if<IntegerRange>(&key_.rule);
-    if (range != nullptr && !range_problem(*range, value).empty()) return range_problem(*range, value);
-    *field = value;
-    return "";
-  }
+  std::string operator()(std::int64_t* field) const { return read<IntegerRange>(field, read_integer); }
+  std::string operator()(double* field) const { return read<NumberRange>(field, read_number); }
   std::string operator()(SwitchOrCount* field) const {
     bool on = false;
     const std::string problem = (*this)(&on);
@@ -37,15 +31,6 @@ class ScalarReader {
     const std::string why = (*this)(&value.count);
     if (why.empty()) *field = value;
     return why;
-  }
-  std::string operator()(double* field) const {
-    if (node_.quoted) return quoted();
-    double value = 0;
-    if (std::string problem = read_number(node_.text, value); !problem.empty()) return problem;
-    const auto* range = std::get_if<NumberRange>(&key_.rule);
-    if (range != nullptr && !range_problem(*range, value).empty()) return range_problem(*range, value);
-    *field = value;
-    return "";
   }
   std::string operator()(bool* field) const {
     if (node_.quoted) return quoted();
@@ -87,6 +72,16 @@ class ScalarReader {
   }
 
  private:
+  template <class Range, class Number, class Read>
+  std::string read(Number* field, const Read& read_text) const {
+    if (node_.quoted) return quoted();
+    Number value = 0;
+    if (std::string problem = read_text(node_.text, value); !problem.empty()) return problem;
+    const auto* range = std::get_if<Range>(&key_.rule);
+    if (range != nullptr && !range->holds(value)) return "is out of range";
+    *field = value;
+    return "";
+  }
   static std::string quoted() { return "is in quotes, which makes it text; remove the quotes"; }
   const Key& key_;
   const Node& node_;
