@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -16,6 +17,9 @@ enum class Purpose {
   kImport,  ///< to train and to sample with: nothing in it may be left out or be what a recipe refuses
   kExport,  ///< of a checkpoint that has its weights already
 };
+
+/// Members of a config.json.
+using ConfigMembers = std::map<std::string, checkpoint::Json>;
 
 /// A config.json of Hugging Face. A member that is absent or null has the caller's default, which is that of
 /// transformers. Every function throws Error(kCheckpoint), naming the file and the member, when the member is

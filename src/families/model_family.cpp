@@ -1,6 +1,7 @@
 #include "families/model_family.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/foreign_json.h"
@@ -32,6 +33,87 @@ const std::vector<Family>& families() {
     return all;
   }();
   return rows;
+}
+
+/// A value as recipes write it.
+template <class Value>
+std::string written(const Value& value) {
+  if constexpr (HasWords<Value>) {
+    return std::string(word_of(value));
+  } else if constexpr (std::is_same_v<Value, bool>) {
+    return value ? "true" : "false";
+  } else if constexpr (std::is_same_v<Value, std::vector<double>>) {
+    std::vector<std::string> texts;
+    for (const double number : value) texts.push_back(number_text(number));
+    return str('[', join(texts, ", "), ']');
+  } else {
+    return number_text(static_cast<double>(value));
+  }
+}
+
+/// The lines of a recipe's section.
+struct Lines {
+  std::string text;
+  template <class Value, class... More>
+  void add(const char* key, const Value& value, const More&... more) {
+    text += str("  ", key, ": ", written(value), '\n');
+    if constexpr (sizeof...(more) > 0) add(more...);
+  }
+  void add_unless(double unset, const char* key, const auto& value) {
+    if (static_cast<double>(value) != unset) add(key, value);
+  }
+};
+
+void add_rope(const ModelOptions& model, Lines& lines) {
+  lines.add("rope_theta", model.rope_theta);
+  lines.add_unless(0, "window_rope_theta", model.window_rope_theta);
+  lines.add_unless(1, "partial_rotary_factor", model.partial_rotary_factor);
+  const RopeScalingOptions& scaling = model.rope_scaling;
+  if (scaling.kind == RopeKind::kDefault) return;
+  lines.text += "  rope_scaling:\n";
+  lines.add("  kind", scaling.kind);
+  if (scaling.kind == RopeKind::kLongRope)
+    lines.add("  short_factor", scaling.short_factor, "  long_factor", scaling.long_factor);
+  else
+    lines.add("  factor", scaling.factor);
+  lines.add_unless(0, "  original_positions", scaling.original_positions);
+  if (scaling.kind == RopeKind::kLlama3)
+    lines.add("  low_freq_factor", scaling.low_freq_factor, "  high_freq_factor", scaling.high_freq_factor);
+  if (scaling.kind == RopeKind::kYarn)
+    lines.add("  beta_fast", scaling.beta_fast, "  beta_slow", scaling.beta_slow, "  attention_factor",
+              scaling.attention_factor, "  truncate", scaling.truncate);
+}
+
+/// The section `model`, with the keys that its kind uses.
+std::string recipe_of(const ModelOptions& model) {
+  const bool llama = find_llama_family(model.kind) != nullptr;
+  const bool neox = model.kind == ModelKind::kGptNeoX;
+  const bool t5 = model.kind == ModelKind::kT5;
+  Lines lines{"model:\n"};
+  lines.add("kind", model.kind, "vocab_size", model.vocab_size, "hidden_size", model.hidden_size,
+            "intermediate_size", model.intermediate_size, "layers", model.layers, "heads", model.heads);
+  if (llama) lines.add("kv_heads", model.kv_heads);
+  if (llama && model.head_size * model.heads != model.hidden_size) lines.add("head_size", model.head_size);
+  if (!t5) lines.add("max_positions", model.max_positions);
+  lines.add("norm_eps", model.norm_eps);
+  if (llama || neox) add_rope(model, lines);
+  lines.add_unless(0, "window", model.window);
+  lines.add_unless(0, "window_from_layer", model.window_from_layer);
+  lines.add_unless(0, "full_attention_every", model.full_attention_every);
+  lines.add_unless(0, "query_pre_attn_scalar", model.query_pre_attn_scalar);
+  lines.add_unless(0, "no_rope_every", model.no_rope_every);
+  if (model.kind == ModelKind::kGranite)
+    lines.add("embedding_multiplier", model.embedding_multiplier, "residual_multiplier",
+              model.residual_multiplier, "attention_multiplier", model.attention_multiplier, "logits_scaling",
+              model.logits_scaling);
+  if (neox) lines.add("use_parallel_residual", model.use_parallel_residual, "hidden_act", model.hidden_act);
+  lines.add("tie_embeddings", model.tie_embeddings);
+  if (!llama) lines.add("dropout", model.dropout);
+  if (t5)
+    lines.add("decoder_layers", model.decoder_layers, "head_size", model.head_size, "feed_forward",
+              model.feed_forward, "relative_buckets", model.relative_buckets, "relative_max_distance",
+              model.relative_max_distance);
+  return lines.text;
 }
 
 const Family* find_family(const std::string& type) {
@@ -97,6 +179,7 @@ ModelDescription describe_model(const std::string& source, const std::string& wh
   if (const Family* family = find_family(type)) {
     ModelDescription model{.transposed = family->transposed};
     family->describe(config, has_tensor, model);
+    model.recipe = recipe_of(model.options);
     return model;
   }
   std::vector<std::string> known;

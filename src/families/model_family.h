@@ -42,7 +42,7 @@ struct ModelDescription {
   std::int64_t max_positions = 0;  ///< longest sequence; 0: no limit
   double attention_dropout = 0;    ///< of attention probabilities, by config.json; the trainer has none
   /// Members to set in config.json, because versions of transformers read what is there differently.
-  std::map<std::string, checkpoint::Json> config_members;
+  ConfigMembers config_members;
 
   /// Sets `kind`, `options` and `tensors` to those of `model`; tensors of `transposed` with rows and columns
   /// exchanged.

@@ -1,4 +1,3 @@
-#include "base/number.h"
 #include "base/options/model_ranges.h"
 #include "base/str.h"
 #include "families/model_family.h"
@@ -38,36 +37,28 @@ void describe_gpt2(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelDe
   config.take_other_name("n_positions", "max_position_embeddings");
   config.take_other_name("n_head", "num_attention_heads");
   config.take_other_name("n_layer", "num_hidden_layers");
-  const std::int64_t hidden = config.size_or("n_embd", 768, model_ranges::kHiddenSize);
-  const std::int64_t inner = config.size_or("n_inner", 4 * hidden, model_ranges::kIntermediateSize);
-  const std::int64_t vocab = config.size_or("vocab_size", 50257, model_ranges::kVocabSize);
-  const std::int64_t positions = config.size_or("n_positions", 1024, model_ranges::kMaxPositions);
-  const std::int64_t layers = config.size_or("n_layer", 12, model_ranges::kLayers);
-  const std::int64_t heads = config.size_or("n_head", 12, model_ranges::kHeads);
-  const bool tie = config.flag_or("tie_word_embeddings", true);
-  if (hidden % heads != 0) config.fail(str("n_head ", heads, " does not divide n_embd ", hidden));
+  ModelOptions options{.kind = ModelKind::kGpt2};
+  options.hidden_size = config.size_or("n_embd", 768, model_ranges::kHiddenSize);
+  options.intermediate_size =
+      config.size_or("n_inner", 4 * options.hidden_size, model_ranges::kIntermediateSize);
+  options.vocab_size = config.size_or("vocab_size", 50257, model_ranges::kVocabSize);
+  options.max_positions = config.size_or("n_positions", 1024, model_ranges::kMaxPositions);
+  options.layers = config.size_or("n_layer", 12, model_ranges::kLayers);
+  options.heads = config.size_or("n_head", 12, model_ranges::kHeads);
+  options.tie_embeddings = config.flag_or("tie_word_embeddings", true);
+  if (options.hidden_size % options.heads != 0)
+    config.fail(str("n_head ", options.heads, " does not divide n_embd ", options.hidden_size));
   check_computed(config);
 
   model.data_kind = "synthetic_tokens";
-  model.max_positions = positions;
+  model.max_positions = options.max_positions;
   model.attention_dropout = config.real_or("attn_pdrop", kDefaultDropout, model_ranges::kDropout);
+  options.norm_eps = config.real_or("layer_norm_epsilon", 1e-5, model_ranges::kNormEps);
+  options.dropout = dropout_of(config);
   model.optional_prefix = "transformer.";
-  model.list_tensors({.kind = ModelKind::kGpt2,
-                      .vocab_size = vocab,
-                      .hidden_size = hidden,
-                      .intermediate_size = inner,
-                      .layers = layers,
-                      .heads = heads,
-                      .max_positions = positions,
-                      .tie_embeddings = tie});
-  if (tie) model.tied.push_back({"lm_head.weight", "transformer.wte.weight"});
+  model.list_tensors(options);
+  if (options.tie_embeddings) model.tied.push_back({"lm_head.weight", "transformer.wte.weight"});
   model.ignored = {".attn.bias", ".attn.masked_bias"};  // the causal mask
-  model.recipe = str(
-      "model:\n  kind: gpt2\n  vocab_size: ", vocab, "\n  hidden_size: ", hidden,
-      "\n  intermediate_size: ", inner, "\n  layers: ", layers, "\n  heads: ", heads,
-      "\n  max_positions: ", positions,
-      "\n  norm_eps: ", number_text(config.real_or("layer_norm_epsilon", 1e-5, model_ranges::kNormEps)),
-      "\n  tie_embeddings: ", tie ? "true" : "false", "\n  dropout: ", number_text(dropout_of(config)), '\n');
   config.check_all_known(kNeutral);
 }
 

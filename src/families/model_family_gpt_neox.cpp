@@ -39,10 +39,8 @@ void describe_gpt_neox(ModelConfig& config, const HasTensor& /*has_tensor*/, Mod
   config.take_other_name("partial_rotary_factor", "rotary_pct");
   config.take_other_name("rope_theta", "rotary_emb_base");
   ModelOptions model = read_options(config);
-  const RopeConfig rope = read_rope(config, model.max_positions, {.partial = 0.25});
-  if (rope.scaling.kind != RopeKind::kDefault) config.differs("stretched rotary positions of gpt_neox");
-  model.rope_theta = rope.theta;
-  model.partial_rotary_factor = rope.partial_factor;
+  description.config_members = read_rope(config, model, {.partial = 0.25});
+  if (model.rope_scaling.kind != RopeKind::kDefault) config.differs("stretched rotary positions of gpt_neox");
   require_pairs(config, model);
 
   description.data_kind = "synthetic_tokens";
@@ -51,19 +49,9 @@ void describe_gpt_neox(ModelConfig& config, const HasTensor& /*has_tensor*/, Mod
   description.head = "embed_out.weight";
   description.list_tensors(model);
   if (model.tie_embeddings) description.tied.push_back({description.head, "gpt_neox.embed_in.weight"});
-  description.config_members = rope.members;
-  description.config_members["rotary_emb_base"] = rope.theta;
-  description.config_members["rotary_pct"] = rope.partial_factor;
+  description.config_members["rotary_emb_base"] = model.rope_theta;
+  description.config_members["rotary_pct"] = model.partial_rotary_factor;
   description.ignored = {".attention.bias", ".attention.masked_bias", "rotary_emb.inv_freq"};
-  description.recipe =
-      str("model:\n  kind: gpt_neox\n  vocab_size: ", model.vocab_size,
-          "\n  hidden_size: ", model.hidden_size, "\n  intermediate_size: ", model.intermediate_size,
-          "\n  layers: ", model.layers, "\n  heads: ", model.heads,
-          "\n  max_positions: ", model.max_positions, "\n  norm_eps: ", number_text(model.norm_eps), '\n',
-          recipe_lines(rope), "  use_parallel_residual: ", model.use_parallel_residual ? "true" : "false",
-          "\n  hidden_act: ", word_of(model.hidden_act),
-          "\n  tie_embeddings: ", model.tie_embeddings ? "true" : "false",
-          "\n  dropout: ", number_text(model.dropout), '\n');
   // transformers does not read the last two, which GPT-NeoX-20B has.
   config.check_all_known("classifier_dropout attention_probs_dropout_prob hidden_dropout_prob");
 }

@@ -204,35 +204,6 @@ ModelOptions read_sizes(const ModelConfig& config, const LlamaLike& family) {
   return model;
 }
 
-/// The lines of keys that only some families have.
-std::string own_lines(const ModelOptions& model) {
-  std::string text;
-  if (model.window > 0) text += str("  window: ", model.window, '\n');
-  if (model.window_from_layer > 0) text += str("  window_from_layer: ", model.window_from_layer, '\n');
-  if (model.full_attention_every > 0)
-    text += str("  full_attention_every: ", model.full_attention_every, '\n');
-  if (model.query_pre_attn_scalar > 0)
-    text += str("  query_pre_attn_scalar: ", model.query_pre_attn_scalar, '\n');
-  if (model.no_rope_every > 0) text += str("  no_rope_every: ", model.no_rope_every, '\n');
-  if (model.kind == ModelKind::kGranite)
-    text += str("  embedding_multiplier: ", number_text(model.embedding_multiplier),
-                "\n  residual_multiplier: ", number_text(model.residual_multiplier),
-                "\n  attention_multiplier: ", number_text(model.attention_multiplier),
-                "\n  logits_scaling: ", number_text(model.logits_scaling), '\n');
-  return text;
-}
-
-std::string recipe_of(const ModelOptions& model, const RopeConfig& rope) {
-  std::string text =
-      str("model:\n  kind: ", word_of(model.kind), "\n  vocab_size: ", model.vocab_size,
-          "\n  hidden_size: ", model.hidden_size, "\n  intermediate_size: ", model.intermediate_size,
-          "\n  layers: ", model.layers, "\n  heads: ", model.heads, "\n  kv_heads: ", model.kv_heads);
-  if (model.head_size * model.heads != model.hidden_size) text += str("\n  head_size: ", model.head_size);
-  text += str("\n  max_positions: ", model.max_positions, "\n  norm_eps: ", number_text(model.norm_eps), '\n',
-              recipe_lines(rope), own_lines(model));
-  return text + str("  tie_embeddings: ", model.tie_embeddings ? "true" : "false", '\n');
-}
-
 }  // namespace
 
 void describe_llama(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelDescription& description) {
@@ -249,14 +220,14 @@ void describe_llama(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelD
   model.norm_eps = config.real_or("rms_norm_eps", family.norm_eps, model_ranges::kNormEps);
   read_window(config, family, model);
   read_own(config, model);
-  const RopeConfig rope = read_rope(config, model.max_positions, family.rope);
-  if (rope.scaling.kind != RopeKind::kDefault && !find_llama_family(model.kind)->scales_rope)
+  description.config_members = read_rope(config, model, family.rope);
+  const RopeScalingOptions& scaling = model.rope_scaling;
+  if (scaling.kind != RopeKind::kDefault && !find_llama_family(model.kind)->scales_rope)
     config.differs(str("stretched rotary positions of ", word_of(model.kind)));
-  model.partial_rotary_factor = rope.partial_factor;
   require_pairs(config, model);
   const auto frequencies = static_cast<std::size_t>(rotary_size(model) / 2);
-  for (const std::vector<double>* factors : {&rope.scaling.short_factor, &rope.scaling.long_factor}) {
-    if (rope.scaling.kind == RopeKind::kLongRope && factors->size() != frequencies)
+  for (const std::vector<double>* factors : {&scaling.short_factor, &scaling.long_factor}) {
+    if (scaling.kind == RopeKind::kLongRope && factors->size() != frequencies)
       config.fail(str("a list of factors of rotary positions has ", factors->size(), " numbers; expected ",
                       frequencies));
   }
@@ -265,10 +236,8 @@ void describe_llama(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelD
   description.max_positions = model.max_positions;
   description.list_tensors(model);
   if (model.tie_embeddings) description.tied.push_back({"lm_head.weight", "model.embed_tokens.weight"});
-  description.config_members = rope.members;
   description.optional_prefix = "model.";
   description.ignored = {"rotary_emb.inv_freq"};  // of each layer, or of the model
-  description.recipe = recipe_of(model, rope);
   // auto_map: code for versions of transformers without the family.
   config.check_all_known(model.kind == ModelKind::kPhi3 ? "auto_map" : "");
 }

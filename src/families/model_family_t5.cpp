@@ -50,19 +50,6 @@ void check_buckets(const ModelConfig& config, std::int64_t buckets, std::int64_t
   }
 }
 
-/// The section `model`.
-std::string recipe_of(const ModelConfig& config, const ModelOptions& model, double dropout) {
-  return str(
-      "model:\n  kind: t5\n  vocab_size: ", model.vocab_size, "\n  hidden_size: ", model.hidden_size,
-      "\n  intermediate_size: ", model.intermediate_size, "\n  layers: ", model.layers,
-      "\n  heads: ", model.heads,
-      "\n  norm_eps: ", number_text(config.real_or("layer_norm_epsilon", 1e-6, model_ranges::kNormEps)),
-      "\n  tie_embeddings: ", model.tie_embeddings ? "true" : "false", "\n  dropout: ", number_text(dropout),
-      "\n  decoder_layers: ", model.decoder_layers, "\n  head_size: ", model.head_size,
-      "\n  feed_forward: ", word_of(model.feed_forward), "\n  relative_buckets: ", model.relative_buckets,
-      "\n  relative_max_distance: ", model.relative_max_distance, '\n');
-}
-
 }  // namespace
 
 void describe_t5(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model) {
@@ -90,8 +77,11 @@ void describe_t5(ModelConfig& config, const HasTensor& has_tensor, ModelDescript
     config.require_flag(flag, false);
   check_start(config);
   check_buckets(config, options.relative_buckets, options.relative_max_distance);
+  options.dropout = config.real_or("dropout_rate", 0.1, model_ranges::kDropout);  // one rate for all
+  options.norm_eps = config.real_or("layer_norm_epsilon", 1e-6, model_ranges::kNormEps);
 
   model.data_kind = "synthetic_pairs";
+  model.attention_dropout = options.dropout;
   model.list_tensors(options);
   for (const char* name : {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"})
     model.tied.push_back({name, "shared.weight"});
@@ -100,8 +90,6 @@ void describe_t5(ModelConfig& config, const HasTensor& has_tensor, ModelDescript
   model.config_members = {{"tie_word_embeddings", head.tied}};
   // The published T5 1.0 files have a table that no version of the model uses.
   model.ignored = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
-  model.attention_dropout = config.real_or("dropout_rate", 0.1, model_ranges::kDropout);  // one rate for all
-  model.recipe = recipe_of(config, options, model.attention_dropout);
   config.check_all_known("n_positions");  // unused
 }
 

@@ -158,36 +158,32 @@ RopeScalingOptions read_scaling(ModelConfig& config, const Json& json, const std
   return scaling;
 }
 
-void add_members(RopeConfig& rope, Json json, const RopeSpelling& spelling) {
+ConfigMembers members_of(const ModelOptions& model, Json json, const RopeSpelling& spelling) {
+  const RopeScalingOptions& scaling = model.rope_scaling;
+  ConfigMembers members{{"rope_theta", model.rope_theta}};
   json.erase("rope_theta");
-  if (rope.scaling.kind == RopeKind::kLongRope) {
+  if (scaling.kind == RopeKind::kLongRope) {
     // transformers 4 takes these three members only.
-    rope.members["rope_scaling"] = {
+    members["rope_scaling"] = {
         {"type", "longrope"}, {"short_factor", json["short_factor"]}, {"long_factor", json["long_factor"]}};
-    rope.members[kOriginal] = rope.scaling.original_positions;
+    members[kOriginal] = scaling.original_positions;
   }
-  if (rope.scaling.original_positions > 0) json[kOriginal] = rope.scaling.original_positions;
-  if (rope.scaling.kind != RopeKind::kDefault && !spelling.as_phi3) rope.members["rope_scaling"] = json;
-  json["rope_theta"] = rope.theta;
-  if (spelling.partial) json[kPartial] = rope.members[kPartial] = rope.partial_factor;
-  rope.members["rope_theta"] = rope.theta;
-  if (rope.window_theta > 0) rope.members[kLocal] = rope.window_theta;
+  if (scaling.original_positions > 0) json[kOriginal] = scaling.original_positions;
+  if (scaling.kind != RopeKind::kDefault && !spelling.as_phi3) members["rope_scaling"] = json;
+  json["rope_theta"] = model.rope_theta;
+  if (spelling.partial) json[kPartial] = members[kPartial] = model.partial_rotary_factor;
+  if (model.window_rope_theta > 0) members[kLocal] = model.window_rope_theta;
   if (spelling.by_layer_type) {
-    const double theta = rope.window_theta > 0 ? rope.window_theta : rope.theta;
+    const double theta = model.window_rope_theta > 0 ? model.window_rope_theta : model.rope_theta;
     json = {{kFull, json}, {kSliding, {{"rope_type", "default"}, {"rope_theta", theta}}}};
   }
-  rope.members["rope_parameters"] = std::move(json);
-}
-
-std::string list_text(const std::vector<double>& numbers) {
-  std::vector<std::string> texts;
-  for (const double number : numbers) texts.push_back(number_text(number));
-  return str('[', join(texts, ", "), ']');
+  members["rope_parameters"] = std::move(json);
+  return members;
 }
 
 }  // namespace
 
-RopeConfig read_rope(ModelConfig& config, std::int64_t max_positions, const RopeSpelling& spelling) {
+ConfigMembers read_rope(ModelConfig& config, ModelOptions& model, const RopeSpelling& spelling) {
   const bool has_scaling = config.has("rope_scaling");
   const bool has_parameters = config.has("rope_parameters");
   const char* key = has_scaling ? "rope_scaling" : "rope_parameters";
@@ -202,43 +198,15 @@ RopeConfig read_rope(ModelConfig& config, std::int64_t max_positions, const Rope
   }
   if (!spelling.theta && !config.has("rope_theta"))
     config.fail("'rope_theta' is missing, for which versions of transformers have different defaults");
-  RopeConfig rope{.theta =
-                      config.real_or("rope_theta", spelling.theta.value_or(0), model_ranges::kRopeTheta)};
+  model.rope_theta = config.real_or("rope_theta", spelling.theta.value_or(0), model_ranges::kRopeTheta);
   if (spelling.partial)
-    rope.partial_factor = config.real_or(kPartial, *spelling.partial, model_ranges::kPartialRotary);
+    model.partial_rotary_factor = config.real_or(kPartial, *spelling.partial, model_ranges::kPartialRotary);
   else
     config.require_number(kPartial, 1);
-  rope.scaling = read_scaling(config, json, config.inside(key), max_positions, spelling);
+  model.rope_scaling = read_scaling(config, json, config.inside(key), model.max_positions, spelling);
   if (spelling.window_theta)
-    rope.window_theta = config.real_or(kLocal, *spelling.window_theta, model_ranges::kRopeTheta);
-  add_members(rope, std::move(json), spelling);
-  return rope;
-}
-
-std::string recipe_lines(const RopeConfig& rope) {
-  const RopeScalingOptions& scaling = rope.scaling;
-  std::string lines = str("  rope_theta: ", number_text(rope.theta), '\n');
-  if (rope.window_theta > 0) lines += str("  window_rope_theta: ", number_text(rope.window_theta), '\n');
-  if (rope.partial_factor != 1)
-    lines += str("  partial_rotary_factor: ", number_text(rope.partial_factor), '\n');
-  if (scaling.kind == RopeKind::kDefault) return lines;
-  lines += str("  rope_scaling:\n    kind: ", word_of(scaling.kind), '\n');
-  if (scaling.kind == RopeKind::kLongRope)
-    lines += str("    short_factor: ", list_text(scaling.short_factor),
-                 "\n    long_factor: ", list_text(scaling.long_factor), '\n');
-  else
-    lines += str("    factor: ", number_text(scaling.factor), '\n');
-  if (scaling.original_positions > 0)
-    lines += str("    original_positions: ", scaling.original_positions, '\n');
-  if (scaling.kind == RopeKind::kLlama3)
-    lines += str("    low_freq_factor: ", number_text(scaling.low_freq_factor),
-                 "\n    high_freq_factor: ", number_text(scaling.high_freq_factor), '\n');
-  if (scaling.kind == RopeKind::kYarn)
-    lines += str("    beta_fast: ", number_text(scaling.beta_fast),
-                 "\n    beta_slow: ", number_text(scaling.beta_slow),
-                 "\n    attention_factor: ", number_text(scaling.attention_factor),
-                 "\n    truncate: ", scaling.truncate ? "true" : "false", '\n');
-  return lines;
+    model.window_rope_theta = config.real_or(kLocal, *spelling.window_theta, model_ranges::kRopeTheta);
+  return members_of(model, std::move(json), spelling);
 }
 
 }  // namespace echelon::families

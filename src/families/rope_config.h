@@ -6,17 +6,6 @@
 
 namespace echelon::families {
 
-/// The rotary positions that a config.json asks for.
-struct RopeConfig {
-  double theta = 0;
-  double window_theta = 0;  ///< of layers with a window; 0: theta
-  RopeScalingOptions scaling;
-  double partial_factor = 1;  ///< share of a head that turns
-  /// Members that state them for every version of transformers: 4 reads rope_theta and rope_scaling, 5 writes
-  /// rope_parameters only, and takes the others where they are present.
-  std::map<std::string, checkpoint::Json> members;
-};
-
 /// How a family of models states its rotary positions.
 struct RopeSpelling {
   std::optional<double> theta = 10'000.0;  ///< where none is stated; nothing: one must be
@@ -30,13 +19,12 @@ struct RopeSpelling {
   bool as_phi3 = false;
 };
 
-/// Reads rope_theta, rope_scaling and rope_parameters. Throws Error(kCheckpoint) for positions that the
-/// trainer's model does not compute, for spellings that contradict each other, and for members of a scaling
-/// that it does not know.
-[[nodiscard]] RopeConfig read_rope(ModelConfig& config, std::int64_t max_positions,
-                                   const RopeSpelling& spelling = {});
-
-/// The lines of the recipe's section `model`.
-[[nodiscard]] std::string recipe_lines(const RopeConfig& rope);
+/// Reads rope_theta, rope_scaling and rope_parameters into `model`, whose max_positions is set. Returns the
+/// members that state them for every version of transformers: 4 reads rope_theta and rope_scaling, 5 writes
+/// rope_parameters only, and takes the others where they are present. Throws Error(kCheckpoint) for positions
+/// that the trainer's model does not compute, for spellings that contradict each other, and for members of a
+/// scaling that it does not know.
+[[nodiscard]] ConfigMembers read_rope(ModelConfig& config, ModelOptions& model,
+                                      const RopeSpelling& spelling = {});
 
 }  // namespace echelon::families
