@@ -71,7 +71,7 @@ void doctor_cluster(ClusterArguments arguments) {
   }
   if (arguments.folder.empty()) arguments.folder = recipe ? recipe->run.dir : ".";
   if (!arguments.time.empty()) {
-    arguments.wish.time_s = parse_seconds(arguments.time);
+    arguments.wish.time_s = slurm_seconds(arguments.time);
     if (!arguments.wish.time_s) {
       throw Error(Code::kUsage, "--time '", arguments.time,
                   "': expected Slurm's format, such as 90 (minutes), 02:30:00 or 1-00:00:00");

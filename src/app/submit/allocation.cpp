@@ -7,6 +7,7 @@
 
 #include "app/submit/words.h"
 #include "base/error.h"
+#include "base/process/slurm_text.h"
 #include "base/str.h"
 #include "recipe/load.h"
 
@@ -129,21 +130,9 @@ Allocation allocate(const Options& options, const Recipe& recipe) {
 }
 
 std::int64_t seconds_of(const std::string& time) {
-  // At most six digits per number, so nothing overflows.
-  static const std::regex kWithDays(R"((\d{1,6})-(\d{1,6})(:(\d{1,6})(:(\d{1,6}))?)?)");
-  static const std::regex kWithout(R"((\d{1,6})(:(\d{1,6})(:(\d{1,6}))?)?)");
-  std::smatch match;
-  const auto number = [&match](std::size_t group) {
-    return match[group].matched ? std::stoll(match[group]) : 0LL;
-  };
-  std::optional<std::int64_t> seconds;
-  if (std::regex_match(time, match, kWithDays)) {
-    seconds = number(1) * kDay + number(2) * kHour + number(4) * kMinute + number(6);
-  } else if (std::regex_match(time, match, kWithout)) {
-    const bool hours = match[5].matched;
-    seconds = hours ? number(1) * kHour + number(3) * kMinute + number(5) : number(1) * kMinute + number(3);
-  }
-  if (!seconds || *seconds < 1 || *seconds > kLongestTime)
+  const std::optional<std::int64_t> seconds = slurm_seconds(time);
+  // Slurm prints "30 sec", and sbatch refuses it.
+  if (!seconds || time.ends_with("sec") || *seconds < 1 || *seconds > kLongestTime)
     refuse(str("--time is '", printable(time),
                "'; expected minutes, minutes:seconds, hours:minutes:seconds or days-hours:minutes:seconds, "
                "at most a year"));

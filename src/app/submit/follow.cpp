@@ -11,6 +11,7 @@
 #include "app/submit/program.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process/slurm_text.h"
 #include "base/str.h"
 
 namespace echelon::submit {
@@ -20,15 +21,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kBetweenLooks = std::chrono::seconds(1);
 constexpr auto kPatience = std::chrono::minutes(10);
-
-/// The value of "Name=..." in scontrol's line, up to the next blank.
-std::string field(const std::string& text, const std::string& name) {
-  const std::string key = " " + name + "=";
-  const std::size_t at = text.find(key);
-  if (at == text.npos) return "";
-  const std::size_t start = at + key.size();
-  return text.substr(start, text.find_first_of(" \n", start) - start);
-}
 
 /// Reads a growing file from its start; the file need not exist yet.
 class Tail {
@@ -118,8 +110,9 @@ int JobStatus::exit_status() const {
 
 JobStatus parse_job(const std::string& text) {
   static const std::regex kExit(R"((\d{1,3}):(\d{1,3}))");
-  JobStatus status{.state = field(text, "JobState"), .reason = field(text, "Reason")};
-  const std::string code = field(text, "ExitCode");
+  const SlurmRecord job = parse_slurm_record(text);
+  JobStatus status{.state = job["JobState"], .reason = job["Reason"]};
+  const std::string code = job["ExitCode"];
   std::smatch match;
   if (status.state.empty() || !std::regex_match(code, match, kExit))
     throw Error(Code::kEnvironment, "scontrol shows no job: '", printable(text), "'");

@@ -10,6 +10,7 @@
 #include "base/number.h"
 #include "base/process/process.h"
 #include "base/process/program.h"
+#include "base/process/slurm_text.h"
 #include "base/str.h"
 #include "base/utc_time.h"
 #include "run/start_notes.h"
@@ -140,20 +141,11 @@ std::optional<bool> SlurmJob::is_running() const {
 }
 
 bool SlurmJob::is_never_requeued() const {
-  return output_of({"scontrol", "--oneliner", "show", "job", number_}).find(" Requeue=0 ") !=
-         std::string::npos;
+  return parse_slurm_record(output_of({"scontrol", "--oneliner", "show", "job", number_}))["Requeue"] == "0";
 }
 
-std::optional<std::string> SlurmJob::kill_wait() const {
-  for (const std::string& line : split(output_of({"scontrol", "show", "config"}), '\n')) {
-    std::istringstream words(line);
-    std::string name, equals, value;
-    if (words >> name >> equals >> value && name == "KillWait") {
-      std::int64_t seconds = 0;
-      return read_integer(value, seconds).empty() ? std::optional(value) : std::nullopt;
-    }
-  }
-  return std::nullopt;
+std::optional<std::int64_t> SlurmJob::kill_wait_s() const {
+  return slurm_seconds(parse_slurm_settings(output_of({"scontrol", "show", "config"}))["KillWait"]);
 }
 
 std::optional<SlurmJob::LeftOut> SlurmJob::left_out(const std::filesystem::path& logs,
@@ -172,14 +164,7 @@ std::optional<SlurmJob::LeftOut> SlurmJob::left_out(const std::filesystem::path&
     partition.push_back({.name = row[0], .host = row[1], .state = row[2]});
   const std::string shown = output_of({"scontrol", "--oneliner", "show", "job", number_});
   if (shown.empty()) return std::nullopt;  // nobody knows what the user leaves out
-  constexpr std::string_view kField = " ExcNodeList=";
-  const std::size_t at = shown.find(kField);
-  Nodes already;
-  if (at != shown.npos) {
-    const std::size_t start = at + kField.size();
-    const std::string list = shown.substr(start, shown.find_first_of(" \n", start) - start);
-    if (list.find('(') == list.npos) already = host_names(list, kPatience_s);  // "(null)"
-  }
+  Nodes already = host_names(parse_slurm_record(shown)["ExcNodeList"], kPatience_s);
   std::erase_if(already, [&](const std::string& name) { return contains(before, name); });
   LeftOut out{.all = supervise::left_out(partition, already, parse_suspects(text), utc_now_s(), node_count_)};
   for (const std::string& name : out.all) {

@@ -28,8 +28,8 @@ class SlurmJob {
   /// Returns those of nodes() that Slurm has not given up.
   [[nodiscard]] Nodes answering_nodes() const;
 
-  [[nodiscard]] std::optional<bool> is_running() const;        ///< nothing: the controller does not answer
-  [[nodiscard]] std::optional<std::string> kill_wait() const;  ///< seconds from SIGTERM to SIGKILL
+  [[nodiscard]] std::optional<bool> is_running() const;           ///< nothing: the controller does not answer
+  [[nodiscard]] std::optional<std::int64_t> kill_wait_s() const;  ///< from SIGTERM to SIGKILL
 
   /// It was submitted with --no-requeue, or the cluster has JobRequeue=0.
   [[nodiscard]] bool is_never_requeued() const;

@@ -162,7 +162,7 @@ void Supervisor::ask_slurm() {
   // the addresses that MPI publishes after our own exchange do not arrive. (Slurm 22.05, PMIx 4.2, Open
   // MPI 4.1)
   variables_["SLURM_PMIX_FENCE"] = fence != nullptr ? fence : "ring";
-  if (const auto kill_wait = job_.kill_wait()) variables_["ECHELON_KILL_WAIT_S"] = *kill_wait;
+  if (const auto kill_wait_s = job_.kill_wait_s()) variables_["ECHELON_KILL_WAIT_S"] = str(*kill_wait_s);
   if (std::getenv("SLURM_JOB_END_TIME") == nullptr) {
     if (const auto end_s = ask_job_end(); end_s && std::isfinite(*end_s))
       variables_["SLURM_JOB_END_TIME"] = str(static_cast<std::int64_t>(*end_s));

@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
 TEST(StartChecks, MemoryIsThatOfTheLargestNodeThatTheJobMayGet) {
-  const auto nodes = parse_records(
+  const auto nodes = parse_slurm_records(
       "NodeName=n0 RealMemory=8192 Partitions=small,main\nNodeName=n1 RealMemory=65536 Partitions=big\n"
       "NodeName=n2 RealMemory=x Partitions=main\nNodeName=n3 RealMemory=1 Partitions=new\n");
   const RecipeSize size{.rank_bytes = 4 * kGiB, .staging_bytes = kGiB};

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 
 #include "app/doctor/machine/version.h"
+#include "base/number.h"
 #include "base/str.h"
 
 namespace echelon::app::doctor {
@@ -13,11 +13,9 @@ namespace {
 
 constexpr const char* kPmixFile = "/opt/pmix/lib/pkgconfig/pmix.pc";
 
-std::optional<long> number(const std::string& text) {
-  long value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, fault] = std::from_chars(text.data(), end, value);
-  return fault == std::errc{} && stop == end && !text.empty() ? std::optional(value) : std::nullopt;
+std::optional<std::int64_t> number(const std::string& text) {
+  std::int64_t value = 0;
+  return read_integer(text, value).empty() ? std::optional(value) : std::nullopt;
 }
 
 /// Parses the line "Version: 5.0.6" of a pkg-config file.
@@ -79,14 +77,14 @@ std::vector<std::string> partition_names(const SlurmState& slurm) {
 std::string refusal(const SlurmRecord& partition, const JobWish& wish) {
   if (partition["State"] != "UP") return str("is ", partition["State"], ": it does not accept or start jobs");
   for (const char* limit : {"MaxNodes", "TotalNodes"}) {
-    const std::optional<long> most = number(partition[limit]);
+    const std::optional<std::int64_t> most = number(partition[limit]);
     if (most && wish.nodes > *most)
       return str("has ", limit, "=", *most, ", but ", wish.nodes, " are requested");
   }
-  const std::optional<long> cpus = number(partition["MaxCPUsPerNode"]);
+  const std::optional<std::int64_t> cpus = number(partition["MaxCPUsPerNode"]);
   if (cpus && wish.tasks_per_node > *cpus)
     return str("has MaxCPUsPerNode=", *cpus, ", but ", wish.tasks_per_node, " tasks are requested on each");
-  const std::optional<long> time = parse_seconds(partition["MaxTime"]);
+  const std::optional<std::int64_t> time = slurm_seconds(partition["MaxTime"]);
   if (time && wish.time_s.value_or(0) > *time)
     return str("has MaxTime=", partition["MaxTime"], ", but ", *wish.time_s / 60, " minutes are requested");
   return "";
@@ -178,7 +176,7 @@ Finding check_pmix_fence(const SlurmState& slurm, const std::string& environment
 
 Finding check_kill_wait(const SlurmState& slurm, const std::optional<SavePrediction>& save) {
   const std::string text = slurm.settings["KillWait"];
-  const std::optional<long> wait = parse_seconds(text);
+  const std::optional<std::int64_t> wait = slurm_seconds(text);
   if (!wait) return unknown("kill_wait", str("KillWait is '", text, "', expected a number of seconds"));
   if (!save) {
     return ok("kill_wait",
@@ -233,7 +231,7 @@ Finding check_partition(const SlurmState& slurm, const JobWish& wish) {
     return fault("partition", str("partition ", name, " ", why),
                  "request less, or use one of " + listed(names));
   // train.sbatch requests its signal 60 s before the end, and Slurm may send it up to a minute earlier.
-  const std::optional<long> limit = parse_seconds((*partition)["MaxTime"]);
+  const std::optional<std::int64_t> limit = slurm_seconds((*partition)["MaxTime"]);
   if (limit && *limit <= 120) {
     return warning("partition",
                    str("partition ", name, " ends jobs after ", *limit,

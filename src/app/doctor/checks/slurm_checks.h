@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,7 +17,7 @@ struct JobWish {
   std::string partition;  ///< empty: the default partition
   int nodes = 0;          ///< 0: not given
   int tasks_per_node = 0;
-  std::optional<long> time_s;
+  std::optional<std::int64_t> time_s;
 };
 
 /// The predicted duration of writing one checkpoint.

@@ -59,7 +59,7 @@ std::vector<Finding> faults_of_size(const Recipe& recipe, const JobShape& shape,
     constexpr double kDeadline_s = 8;
     const ProgramRun slurm = run_program({"scontrol", "--oneliner", "show", "nodes"}, kDeadline_s);
     if (slurm.good())
-      findings.push_back(check_node_memory(*size, shape, parse_records(slurm.out), partitions));
+      findings.push_back(check_node_memory(*size, shape, parse_slurm_records(slurm.out), partitions));
   }
   return faults_among(std::move(findings));
 }
