@@ -1,5 +1,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "base/error.h"
 #include "base/files/new_file.h"
@@ -54,10 +55,13 @@ void write_intact(const Salvage& found, const SalvageOptions& options, const Pat
   for (const TensorInfo& tensor : reader.tensors()) tensors.push_back(whole_tensor(tensor));
   Conversion conversion{.doing = "writing", .options = "salvage", .output = options.output};
   conversion.plan.files.push_back(plan_hdf5(std::move(tensors), reader.step()));
-  PartialOutput report(report_path, found.contents.folder);
-  fs::publish_file(report.path(), json_text(report_of(found)) + "\n", Code::kCheckpoint);
+  fs::NewFile report(partial_name(report_path), Code::kCheckpoint);
+  const std::string text = json_text(report_of(found)) + "\n";
+  report.write(0, std::as_bytes(std::span(text)));
+  report.finish();
   convert_checkpoint(reader, conversion, options.limits);
-  report.publish();
+  publish_output(report.path(), report_path);
+  report.keep();
 }
 
 }  // namespace

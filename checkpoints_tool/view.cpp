@@ -84,19 +84,19 @@ void make_view(const ViewOptions& options) {
     checkpoint::check_layout(contents.folder / file, shard);
   }
   const Reader reader(contents.folder);
-  PartialOutput output(options.output, contents.folder);
-  const Path from = std::filesystem::canonical(folder_of(output.path()));
+  const Path output = checked_output(options.output, contents.folder);
+  const Path from = std::filesystem::canonical(folder_of(output));
   const Path to = std::filesystem::canonical(contents.folder).lexically_relative(from);
   const std::vector<std::byte> bytes =
       checkpoint::lay_out_h5_view(datasets_of(contents, reader, to),
                                   std::vector<checkpoint::H5Attribute>{{"step", {reader.step()}, true}});
-  fs::NewFile file(output.path(), Code::kCheckpoint);
+  fs::NewFile file(partial_name(output), Code::kCheckpoint);
   file.reserve(bytes.size());
   file.write(0, bytes);
   file.finish();
+  check_view(file.path(), reader);
+  publish_output(file.path(), output);
   file.keep();
-  check_view(output.path(), reader);
-  output.publish();
   std::cout << "wrote '" << options.output.string() << "': " << reader.tensors().size() << " tensors of step "
             << reader.step() << ", whose bytes stay in '" << contents.folder.string() << "'\n";
 }

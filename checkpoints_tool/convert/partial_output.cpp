@@ -55,21 +55,8 @@ void publish_output(const Path& made, const Path& output) {
   fs::fsync_directory(folder_of(output), Code::kCheckpoint);
 }
 
-PartialOutput::PartialOutput(Path path, const Path& checkpoint)
-    : final_(checked_output(std::move(path), checkpoint)),
-      partial_(final_.string() + ".partial-" + checkpoint::new_save_id()) {}
-
-PartialOutput::~PartialOutput() {
-  if (published_) return;
-  try {
-    fs::remove_tree(partial_, Code::kCheckpoint);
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the error that brought us here counts
-  }
-}
-
-void PartialOutput::publish() {
-  publish_output(partial_, final_);
-  published_ = true;
+Path partial_name(const Path& output) {
+  return output.string() + ".partial-" + checkpoint::new_save_id();
 }
 
 }  // namespace echelon::tool

@@ -14,24 +14,7 @@ namespace echelon::tool {
 /// somebody took that name meanwhile.
 void publish_output(const std::filesystem::path& made, const std::filesystem::path& output);
 
-/// An output that appears whole or not at all: made as "<path>.partial-<id>" and renamed at the end. The
-/// destructor removes an unfinished output.
-class PartialOutput {
- public:
-  /// Throws what checked_output throws.
-  PartialOutput(std::filesystem::path path, const std::filesystem::path& checkpoint);
-  PartialOutput(const PartialOutput&) = delete;
-  PartialOutput& operator=(const PartialOutput&) = delete;
-  ~PartialOutput();
-
-  /// The path to write: a file or folder that does not exist yet.
-  [[nodiscard]] const std::filesystem::path& path() const { return partial_; }
-  void publish();
-
- private:
-  std::filesystem::path final_;
-  std::filesystem::path partial_;
-  bool published_ = false;
-};
+/// "<output>.partial-<id>", with an id of its own: the name of `output` while it is made.
+[[nodiscard]] std::filesystem::path partial_name(const std::filesystem::path& output);
 
 }  // namespace echelon::tool
