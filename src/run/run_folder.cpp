@@ -38,22 +38,6 @@ std::string owner_of(const std::filesystem::path& lock) {
   return owner.empty() ? "another job" : owner;
 }
 
-/// 0, or the error: EWOULDBLOCK if another process held the lock all the time. `waiting` is called once,
-/// before the first wait.
-template <class Waiting>
-int lock_within(const fs::Fd& file, std::chrono::milliseconds patience, const Waiting& waiting) {
-  constexpr std::chrono::milliseconds kPause{50};
-  const auto until = std::chrono::steady_clock::now() + patience;
-  bool reported = false;
-  while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return errno;
-    if (std::chrono::steady_clock::now() >= until) return EWOULDBLOCK;
-    if (!std::exchange(reported, true)) waiting();
-    std::this_thread::sleep_for(kPause);
-  }
-  return 0;
-}
-
 /// The missing ones of `folder` and its parents, outermost first.
 std::vector<std::filesystem::path> missing_of(std::filesystem::path folder) {
   std::vector<std::filesystem::path> missing;
@@ -121,7 +105,7 @@ void RunFolder::take_lock(const RunFolderRules& rules) {
   const std::filesystem::path file = root_ / ".lock";
   lock_ = fs::open_own(file, O_RDWR | O_CREAT, Code::kEnvironment);
   // The owner is often about to exit: ranks that lost their launcher, a run that writes its last lines.
-  const int error = lock_within(lock_, patience, [&] {
+  const int error = fs::lock_own(lock_, patience, [&] {
     log::info(str("run folder '", root_.string(), "' is in use by ", owner_of(file), "; waiting ",
                   std::chrono::duration_cast<std::chrono::seconds>(patience).count(), " s for it to end"));
   });

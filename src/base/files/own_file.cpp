@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <thread>
 
 #include "base/files/disk.h"
 #include "base/str.h"
@@ -96,6 +98,17 @@ Fd open_own_to_read(const Path& path, Code code) {
 
 std::string read_own_file(const Path& path, std::uint64_t max_bytes, Code code) {
   return read_all(open_own_to_read(path, code), max_bytes, code, path);
+}
+
+int lock_own(const Fd& file, std::chrono::milliseconds patience, const std::function<void()>& waiting) {
+  const auto until = std::chrono::steady_clock::now() + patience;
+  for (bool told = false; ::flock(file.get(), LOCK_EX | LOCK_NB) != 0; told = true) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return errno;
+    if (std::chrono::steady_clock::now() >= until) return EWOULDBLOCK;
+    if (!told) waiting();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return 0;
 }
 
 std::string random_hex() {

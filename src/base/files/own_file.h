@@ -1,5 +1,7 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +20,11 @@ namespace echelon::fs {
 [[nodiscard]] Fd open_own_to_read(const Path& path, Code code);
 /// Content of such a file; more than `max_bytes` is an error.
 [[nodiscard]] std::string read_own_file(const Path& path, std::uint64_t max_bytes, Code code);
+
+/// Locks such a file with flock(2), for which it waits `patience`. Returns 0, or the error: EWOULDBLOCK if
+/// another process held the lock all the time. `waiting` is called once, before the first wait.
+[[nodiscard]] int lock_own(const Fd& file, std::chrono::milliseconds patience,
+                           const std::function<void()>& waiting);
 
 /// kRandomDigits random lower-case hex digits.
 inline constexpr std::size_t kRandomDigits = 8;

@@ -10,7 +10,6 @@
 #include <chrono>
 #include <ctime>
 #include <fstream>
-#include <thread>
 
 #include "base/checksum/crc64.h"
 #include "base/error.h"
@@ -22,7 +21,6 @@
 #include "base/log.h"
 #include "base/process/group_memory.h"
 #include "base/process/process.h"
-#include "base/steady_time.h"
 #include "base/str.h"
 #include "checkpoint/folder/files.h"
 #include "checkpoint/format/json.h"
@@ -38,7 +36,7 @@ constexpr std::string_view kLockFile = ".lock";
 constexpr std::string_view kRunFile = "RUN";
 constexpr std::string_view kTrashPrefix = ".trash-";
 constexpr std::size_t kMaxRunName = 40;
-constexpr double kPatience_s = 10;  // with the lock's holder
+constexpr std::chrono::seconds kPatience{10};  // with the lock's holder
 constexpr const char* kRemedy = "; remove it, or set checkpoint.memory_dir to another folder";
 
 std::string user_folder_name() {
@@ -109,17 +107,6 @@ bool is_held(const Path& user) {
   struct stat now {};
   return fs::disk().lstat((user / ".").c_str(), &held) == 0 && fs::disk().lstat(user.c_str(), &now) == 0 &&
          held.st_dev == now.st_dev && held.st_ino == now.st_ino;
-}
-
-/// The processes of an earlier start may be just ending. A file system without locks counts as locked.
-bool lock_within(const fs::Fd& file, double patience_s) {
-  const double until = steady_now_s() + patience_s;
-  while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return true;
-    if (steady_now_s() > until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  return true;
 }
 
 /// Warns instead of throwing: what is left is found again by the next start.
@@ -231,7 +218,8 @@ void MemoryFolder::enter() {
   if (!lead_) return;
   lock_ = fs::Fd();  // of the folder that was there before
   lock_ = fs::open_own(path() / kLockFile, O_RDWR | O_CREAT, Code::kEnvironment, 0600);
-  if (!lock_within(lock_, kPatience_s))
+  // The processes of an earlier start may be just ending. A file system without locks counts as locked.
+  if (fs::lock_own(lock_, kPatience, [] {}) == EWOULDBLOCK)
     throw Error(Code::kUsage, "'", path().string(), "' is in use by another job of this run on this node");
 }
 
