@@ -5,7 +5,6 @@
 #include <cctype>
 #include <filesystem>
 #include <memory>
-#include <utility>
 
 #include "base/process/plugin.h"
 #include "base/str.h"
@@ -40,14 +39,6 @@ bool has_device_node() {
   return false;
 }
 
-std::string ask_nccl() {
-  const Library nccl = load("libnccl.so.2");
-  int version = 0;
-  if (!nccl || call(nccl, "ncclGetVersion", &version) != 0)
-    return "no NCCL (libnccl.so.2 is not in the library path)";
-  return str("NCCL ", version / 10000, ".", version % 10000 / 100, ".", version % 100);
-}
-
 }  // namespace
 
 Driver find_driver() {
@@ -75,9 +66,12 @@ Driver find_driver() {
   return driver;
 }
 
-Devices find_devices() {
-  Driver driver = find_driver();
-  return {.gpus = std::move(driver.gpus), .driver = std::move(driver.state), .nccl = ask_nccl()};
+std::string find_nccl() {
+  const Library nccl = load("libnccl.so.2");
+  int version = 0;
+  if (!nccl || call(nccl, "ncclGetVersion", &version) != 0)
+    return "no NCCL (libnccl.so.2 is not in the library path)";
+  return str("NCCL ", version / 10000, ".", version % 10000 / 100, ".", version % 100);
 }
 
 void* load_gpu_code(const std::filesystem::path& plugin, std::string& why) {

@@ -16,14 +16,8 @@ struct Driver {
 };
 [[nodiscard]] Driver find_driver();
 
-/// GPUs and GPU libraries of this machine. The libraries are loaded at run time and may be missing.
-struct Devices {
-  std::vector<std::string> gpus;  ///< names in the driver's order
-  std::string driver;             ///< "CUDA driver 13.0", or why none is usable
-  std::string nccl;               ///< "NCCL 2.28.9", or why none is usable
-};
-
-[[nodiscard]] Devices find_devices();
+/// "NCCL 2.28.9", or why none is usable.
+[[nodiscard]] std::string find_nccl();
 
 /// Loads the GPU half `plugin` for the whole process, once libtorch is loaded. A build knows the places of
 /// what it needs; a released folder's needs are met by the GPU half of that libtorch, and by what that one

@@ -38,7 +38,7 @@ constexpr std::size_t kGatherBytes = std::size_t{16} << 20;
 
 json::object_t card_of(const JobInfo& info) {
   const std::vector<int> cores = bound_cores();
-  const Devices devices = find_devices();
+  const Driver driver = find_driver();
   return {{"rank", info.rank},
           {"host", info.host},
           {"node", info.node},
@@ -47,9 +47,9 @@ json::object_t card_of(const JobInfo& info) {
           {"cores", cores.size()},
           {"cpu_affinity", cores.empty() ? "?" : list_of_cores(cores)},
           {"machine_cores", std::thread::hardware_concurrency()},
-          {"gpus", devices.gpus},
-          {"driver", devices.driver},
-          {"nccl", devices.nccl}};
+          {"gpus", driver.gpus},
+          {"driver", driver.state},
+          {"nccl", find_nccl()}};
 }
 
 template <class Body>

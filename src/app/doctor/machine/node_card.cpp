@@ -86,7 +86,7 @@ void look_at_node(const Machine& machine, NodeCard& card) {
   card.gpus = std::move(gpus.cards);
   card.gpu_note = gpus.note;
   if (card.gpus.empty())
-    for (const std::string& name : find_devices().gpus) card.gpus.push_back({.name = name});
+    for (const std::string& name : find_driver().gpus) card.gpus.push_back({.name = name});
   card.shm = room_in(machine.at("/dev/shm"));
   card.tmp = room_in(machine.at("/tmp"));
 }
@@ -99,14 +99,13 @@ NodeCard make_card(const Machine& machine, const JobInfo& info) {
                 .node = info.node,
                 .local_rank = info.local_rank,
                 .local_size = info.local_size};
-  const Devices devices = find_devices();
   card.versions = {{"echelon", str(ECHELON_VERSION, " (build ", program_sum(), ")")},
                    {"engine", engine_version()},
                    {"pmix", pmix_version()},
                    {"pmix_server", environment_variable("PMIX_VERSION")},
                    {"mpi", mpi_library_version()},
-                   {"nccl", devices.nccl},
-                   {"driver", devices.driver},
+                   {"nccl", find_nccl()},
+                   {"driver", find_driver().state},
                    {"kernel", machine.text("/proc/sys/kernel/osrelease").value_or("unknown")}};
   card.cores = list_of_cores(bound_cores());
   if (info.local_rank == 0) look_at_node(machine, card);
