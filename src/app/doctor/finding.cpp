@@ -1,6 +1,7 @@
 #include "app/doctor/finding.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/str.h"
 
@@ -21,17 +22,8 @@ Finding make(Verdict verdict, std::string name, std::string text, std::string ad
 }  // namespace
 
 std::string_view name_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kOk:
-      return "ok";
-    case Verdict::kUnknown:
-      return "unknown";
-    case Verdict::kWarning:
-      return "warning";
-    case Verdict::kFault:
-      break;
-  }
-  return "fault";
+  static constexpr std::array<std::string_view, 4> kNames{"ok", "unknown", "warning", "fault"};
+  return kNames.at(static_cast<std::size_t>(verdict));
 }
 
 Finding ok(std::string name, std::string text) {

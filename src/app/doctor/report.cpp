@@ -1,7 +1,6 @@
 #include "app/doctor/report.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iomanip>
 #include <iostream>
 #include <set>
@@ -9,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/foreign_text.h"
+#include "base/number.h"
 
 namespace echelon::app::doctor {
 namespace {
@@ -16,10 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kSchema = 1;
-
-double tenths(double value) {
-  return std::round(value * 10) / 10;
-}
 
 Json json_of(const Finding& finding) {
   return {{"name", finding.name},   {"verdict", name_of(finding.verdict)},
@@ -61,7 +57,7 @@ std::string Report::text(double elapsed_s) const {
   }
   out << "doctor " << scope_ << ": " << counted(names_of(Verdict::kFault).size(), "fault") << ", "
       << counted(names_of(Verdict::kWarning).size(), "warning") << ", " << names_of(Verdict::kUnknown).size()
-      << " unknown, " << names_of(Verdict::kOk).size() << " ok in " << tenths(elapsed_s) << " s\n";
+      << " unknown, " << names_of(Verdict::kOk).size() << " ok in " << rounded(elapsed_s, 1) << " s\n";
   return out.str();
 }
 
@@ -75,7 +71,7 @@ std::string Report::json(double elapsed_s) const {
   const Json object{{"schema", kSchema},
                     {"scope", scope_},
                     {"verdict", name_of(verdict())},
-                    {"elapsed_s", tenths(elapsed_s)},
+                    {"elapsed_s", rounded(elapsed_s, 1)},
                     {"exclude", exclude},
                     {"checks", checks}};
   return json_text(object) + "\n";

@@ -68,16 +68,17 @@ std::string trouble(Body&& body) {
   }
 }
 
-/// Tries a lock of each kind on `file`. Returns the system's error, or "".
-std::string try_locks(const Path& file) {
+/// Tries a lock of each kind on `file`.
+void try_locks(const Path& file) {
   const fs::Fd fd = fs::open(file, O_RDWR | O_CREAT, Code::kEnvironment);
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return str("flock: ", fs::reason(errno));
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0)
+    throw Error(Code::kEnvironment, "flock: ", fs::reason(errno));
   (void)::flock(fd.get(), LOCK_UN);
   struct flock range {};
   range.l_type = F_WRLCK;
   range.l_whence = SEEK_SET;
-  if (::fcntl(fd.get(), F_SETLK, &range) != 0) return str("fcntl lock: ", fs::reason(errno));
-  return "";
+  if (::fcntl(fd.get(), F_SETLK, &range) != 0)
+    throw Error(Code::kEnvironment, "fcntl lock: ", fs::reason(errno));
 }
 
 /// An open descriptor must keep reading the old file, and a later open must give the new one: readers of a
@@ -216,10 +217,7 @@ FolderFacts probe_folder(const Path& folder, std::uint64_t bytes) {
     // At most a tenth of the free space: a probe must not fill the disk.
     facts.bytes = std::min(bytes, facts.available_bytes / 10);
     if (facts.syncing.empty()) facts.write_s = timed_write(probe.path() / "data", facts.bytes);
-    facts.locking = trouble([&] {
-      const std::string why = try_locks(probe.path() / "lock");
-      if (!why.empty()) throw Error(Code::kEnvironment, why);
-    });
+    facts.locking = trouble([&] { try_locks(probe.path() / "lock"); });
     if (facts.syncing.empty()) facts.renaming = trouble([&] { try_rename(probe.path()); });
   });
   return facts;

@@ -9,7 +9,7 @@ namespace echelon::app::doctor {
 namespace {
 
 /// Three digits are enough for a measured rate.
-double rounded(double value) {
+double three_digits(double value) {
   if (value <= 0) return 0;
   const double unit = std::pow(10, std::floor(std::log10(value)) - 2);
   return std::round(value / unit) * unit;
@@ -23,20 +23,20 @@ Finding judge_rates(const std::string& name, const std::string& what, const std:
   nlohmann::ordered_json values = nlohmann::ordered_json::object();
   for (const Rate& rate : rates) {
     sorted.push_back(rate.value);
-    values[rate.host] = rounded(rate.value);
+    values[rate.host] = three_digits(rate.value);
   }
   std::ranges::sort(sorted);
   const double median = sorted[sorted.size() / 2];
   Complaints slower;
   for (const Rate& rate : rates) {
     if (rate.value >= slow * median) continue;
-    slower.add(rate.host,
-               str(rate.host, " ", what, " ", rounded(rate.value), " ", unit, ", others ", rounded(median)));
+    slower.add(rate.host, str(rate.host, " ", what, " ", three_digits(rate.value), " ", unit, ", others ",
+                              three_digits(median)));
   }
   Finding finding =
       slower.none() ? ok(name, str(rates.size() == 1 ? rates[0].host : str("the slowest of ", rates.size()),
-                                   " ", what, " ", rounded(sorted[0]), " ", unit,
-                                   rates.size() == 1 ? "" : str(", the median ", rounded(median))))
+                                   " ", what, " ", three_digits(sorted[0]), " ", unit,
+                                   rates.size() == 1 ? "" : str(", the median ", three_digits(median))))
                     : fault(name, join(slower.texts, "; "), advice, slower.nodes);
   finding.values = std::move(values);
   return finding;
