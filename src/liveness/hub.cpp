@@ -83,8 +83,7 @@ void Hub::on_frame(Peer& peer, const Frame& frame) {
   switch (frame.kind) {
     case FrameKind::kHello:
     case FrameKind::kBeat:
-      judge_.received(peer.rank, {frame.now, frame.round_trip_s, frame.awaited, frame.awaited_share},
-                      steady_now_s());
+      judge_.received(peer.rank, frame.sign, steady_now_s());
       peer.wire.send({.kind = FrameKind::kAck, .number = frame.number});
       return;
     case FrameKind::kLeaving:

@@ -81,10 +81,7 @@ void Judge::received(int rank, const Sign& sign, double time_s) {
   peer.new_round_trip = true;
   peer.known = true;
   peer.received_s = time_s;
-  peer.now = now;
-  peer.round_trip_s = sign.round_trip_s;
-  peer.awaited = sign.awaited;
-  peer.awaited_share = sign.awaited_share;
+  static_cast<Sign&>(peer) = sign;
   new_votes_ = new_votes_ || rank == 0;
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/options/choice.h"
-#include "comm/activity.h"
+#include "liveness/frame.h"
 
 namespace echelon {
 
@@ -15,14 +15,6 @@ struct JudgeOptions {
   double silence_s = 30;        ///< longest time without a beat
   double stall_s = 300;         ///< longest wait for a rank that has not issued a collective
   double straggler_factor = 2;  ///< work per step relative to the median; 0: no straggler warnings
-};
-
-/// The contents of a heartbeat.
-struct Sign {
-  Activity::Now now;
-  double round_trip_s = 0;   ///< 0: unknown
-  int awaited = -1;          ///< the rank that this one waits for longest; -1: unknown
-  double awaited_share = 0;  ///< fraction of its time spent waiting for ranks of that node
 };
 
 /// The heartbeats of a node's ranks.
@@ -86,22 +78,19 @@ class Judge {
   [[nodiscard]] int neighbor_of(int rank, double time_s, double within_s) const;
 
  private:
-  struct Peer {
+  /// With its last heartbeat.
+  struct Peer : Sign {
     bool known = false;
     bool left = false;
     bool ended = false;
     double received_s = 0;
     double ended_s = 0;
-    Activity::Now now;
-    double round_trip_s = 0;
     double work_s = 0;            ///< per step, between the last two beats with a completed step between them
     std::int64_t new_steps = 0;   ///< not yet examined by slow_work()
     std::int64_t slow_steps = 0;  ///< in a row
     double slow_since_s = 0;
     std::int64_t slow_round_trips = 0;  ///< beats in a row
     bool new_round_trip = false;
-    int awaited = -1;
-    double awaited_share = 0;
     double awaited_by = 0;  ///< smoothed fraction of time that the others wait for its node
   };
   [[nodiscard]] const Peer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }

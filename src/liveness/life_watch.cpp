@@ -99,8 +99,10 @@ void LifeWatch::connect(Job& job) {
     return;
   }
   wire_ = std::make_unique<Wire>(std::move(*socket));
-  Frame hello{
-      .kind = FrameKind::kHello, .rank = job_.rank, .process = getpid(), .now = watch_.activity->now()};
+  Frame hello{.kind = FrameKind::kHello,
+              .rank = job_.rank,
+              .process = getpid(),
+              .sign = {.now = watch_.activity->now()}};
   wire_->send(hello);
   last_ack_s_ = steady_now_s();
 }
@@ -154,17 +156,17 @@ void LifeWatch::beat(double now) {
   Frame frame{.kind = FrameKind::kBeat,
               .rank = job_.rank,
               .number = ++beats_,
-              .round_trip_s = median(round_trips_),
-              .now = watch_.activity->now()};
+              .sign = {.now = watch_.activity->now(), .round_trip_s = median(round_trips_)}};
+  Sign& sign = frame.sign;
   const std::map<int, double> awaited = watch_.awaited->take();
   double most = 0;
   for (const auto& [rank, seconds] : awaited) {
     if (seconds <= most) continue;
     most = seconds;
-    frame.awaited = rank;
+    sign.awaited = rank;
   }
   for (const auto& [rank, seconds] : awaited) {
-    if (host_of(rank) == host_of(frame.awaited)) frame.awaited_share += seconds / (now - last_beat_s_);
+    if (host_of(rank) == host_of(sign.awaited)) sign.awaited_share += seconds / (now - last_beat_s_);
   }
   last_beat_s_ = now;
   wire_->send(frame);

@@ -65,7 +65,7 @@ std::vector<Frame> Wire::receive() {
     std::memcpy(static_cast<void*>(&frames[n]), in_.data() + n * sizeof(Frame), sizeof(Frame));
     // A received text may lack its terminator.
     frames[n].text[sizeof(frames[n].text) - 1] = '\0';
-    frames[n].now.unit[sizeof(frames[n].now.unit) - 1] = '\0';
+    frames[n].sign.now.unit[sizeof(frames[n].sign.now.unit) - 1] = '\0';
   }
   in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(frames.size() * sizeof(Frame)));
   return frames;
