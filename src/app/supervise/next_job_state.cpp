@@ -7,6 +7,9 @@ namespace echelon::supervise {
 namespace {
 
 constexpr int kRequeueCode = static_cast<int>(Code::kRequeue);
+/// No rank ends with 1: it is what srun makes of all ranks' codes and signals when the kernel has ended one
+/// of them for lack of memory. Srun also has it where a node cannot start a task.
+constexpr int kOutOfMemory = 1;
 constexpr int kMostFailuresAtUnknownStep = 2;
 constexpr int kMostFruitlessStarts = 1;
 
@@ -65,7 +68,7 @@ NextState after_queueing(const JobFacts& facts, const Options& limits) {
 }  // namespace
 
 bool is_loss(int status) {
-  return status == static_cast<int>(Code::kPeer) || status > 128;
+  return status == static_cast<int>(Code::kPeer) || status == kOutOfMemory || status > 128;
 }
 
 std::string reason_to_go_on(const JobFacts& facts) {
@@ -73,12 +76,12 @@ std::string reason_to_go_on(const JobFacts& facts) {
   if (status == kRequeueCode) return "stopped after a checkpoint";
   // A rank that a signal ended hides the others' 7, because srun returns the highest code.
   if (status > 128) return str("lost a rank to signal ", status - 128);
+  if (status == kOutOfMemory) return "lost a rank, probably to a lack of memory";
   if (is_loss(status)) return "lost a rank or the connection to it";
-  // Codes of srun, and of what may be wrong with nodes that are new to the run, which a requeue may leave
-  // out.
+  // What may be wrong with nodes that are new to the run, which a requeue may leave out.
   const bool in_place = facts.restarts > 0;
-  if (facts.stopping && status == 1) return "was stopped before its ranks ran";
-  if ((in_place || facts.requeues > 0) && status >= 1 && status <= 4)
+  if (facts.stopping && status == kSrunFailed) return "was stopped before its ranks ran";
+  if ((in_place || facts.requeues > 0) && ((status >= 2 && status <= 4) || status == kSrunFailed))
     return str("could not go on", in_place ? " in place" : "", " (exit code ", status, ")");
   return "";
 }

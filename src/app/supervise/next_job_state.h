@@ -15,8 +15,8 @@ namespace echelon::supervise {
 ///   kRunning     ranks were lost, restarts are left, no stop     kLost
 ///                ranks were lost                                 kQueueing
 ///                ranks stopped early with a checkpoint (85)      kQueueing
-///                srun failed (1 to 4) in a later start           kQueueing
-///                srun failed (1) and a stop was requested        kQueueing
+///                they or srun failed (2 to 4, 71), a later start kQueueing
+///                srun failed (71) and a stop was requested       kQueueing
 ///                otherwise                                       kEnded
 ///   kLost        max_same_step failures in a row at one step     kEnded, with exit code 6
 ///                more than 2 in a row at an unknown step         kQueueing
@@ -39,6 +39,10 @@ enum class JobState : std::uint8_t {
   kHeld,      ///< final: it is in the queue until someone releases it
   kEnded,     ///< final
 };
+
+/// What srun ends with when it fails itself, such as with options that it refuses (SLURM_EXIT_ERROR; its own
+/// default is 1).
+inline constexpr int kSrunFailed = 71;
 
 /// What a job's supervisor knows when a state ends. Each state looks at some of it.
 struct JobFacts {

@@ -186,6 +186,7 @@ void Supervisor::begin_start(const std::map<std::string, std::string>& more) {
   variables.insert(more.begin(), more.end());
   variables["ECHELON_STARTED_AT"] = started_at_;
   variables["ECHELON_NOTE_TOKEN"] = token_;
+  variables["SLURM_EXIT_ERROR"] = str(kSrunFailed);
   const StepPlace place{
       .nodes = on_, .tasks_per_node = job_.tasks_per_node(), .in_place = facts_.restarts > 0};
   step_.emplace(rank_command(place, options_.srun_options, options_.program), environment_with(variables));
@@ -202,7 +203,8 @@ void Supervisor::watch_ranks() {
     return;
   }
   facts_.status = step_->status();
-  (void)has_failed();
+  // The note may be newer than the last look, and what srun makes of several ranks' codes may hide their 7.
+  if (has_failed() && facts_.status != 0) facts_.status = static_cast<int>(Code::kPeer);
 }
 
 bool Supervisor::has_failed() {

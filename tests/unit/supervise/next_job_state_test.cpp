@@ -34,9 +34,14 @@ TEST(NextJobState, IsTheOneOfTheTable) {
       {State::kRunning, {.status = 7, .restarts = 19}, usual, {State::kLost, 7, ""}},
       {State::kRunning, {.status = 7, .restarts = 20}, usual, {State::kQueueing, 7, ""}},
       {State::kRunning, {.status = 7}, never_restarted, {State::kQueueing, 7, ""}},
-      // srun itself fails with 1, and the trainer with 3: in place, the nodes may be at fault.
-      {State::kRunning, {.status = 1}, usual, {State::kEnded, 1, ""}},
+      // The kernel ended a rank for lack of memory: srun says 1 whatever the others end with.
+      {State::kRunning, {.status = 1}, usual, {State::kLost, 1, ""}},
       {State::kRunning, {.status = 1, .stopping = true}, usual, {State::kQueueing, 1, ""}},
+      {State::kRunning, {.status = 1}, never_restarted, {State::kQueueing, 1, ""}},
+      // srun itself fails with 71, and the trainer with 3: in place, the nodes may be at fault.
+      {State::kRunning, {.status = 71}, usual, {State::kEnded, 71, ""}},
+      {State::kRunning, {.status = 71, .stopping = true}, usual, {State::kQueueing, 71, ""}},
+      {State::kRunning, {.status = 71, .restarts = 1}, usual, {State::kQueueing, 71, ""}},
       {State::kRunning, {.status = 2, .stopping = true}, usual, {State::kEnded, 2, ""}},
       {State::kRunning, {.status = 3, .restarts = 1}, usual, {State::kQueueing, 3, ""}},
       {State::kRunning, {.status = 3, .requeues = 1}, usual, {State::kQueueing, 3, ""}},
@@ -77,6 +82,10 @@ TEST(NextJobState, IsTheOneOfTheTable) {
        {.status = 137, .requeues = 99},
        usual,
        {State::kRequeued, 137, "lost a rank to signal 9"}},
+      {State::kQueueing,
+       {.status = 1},
+       usual,
+       {State::kRequeued, 1, "lost a rank, probably to a lack of memory"}},
       {State::kQueueing,
        {.status = 7, .fruitless_starts = 2},
        usual,
