@@ -172,14 +172,19 @@ void LifeWatch::beat(double now) {
   wire_->send(frame);
 }
 
-std::string LifeWatch::my_stack() const {
+/// The answer goes first: the log's disk may be what the training thread waits for.
+void LifeWatch::show_stack(Frame answer) {
   const std::vector<std::string> frames = probe_.take();
-  if (frames.empty()) return "its training thread does not respond: it is blocked in the kernel";
-  log::keep();
-  log::note("the training thread's stack, requested because others wait for it:");
-  for (const std::string& frame : frames) log::note("  " + frame);
-  const std::size_t shown = std::min(frames.size(), kShownFrames);
-  return "its stack: " + join({frames.begin(), frames.begin() + static_cast<std::ptrdiff_t>(shown)}, " < ");
+  const auto shown = static_cast<std::ptrdiff_t>(std::min(frames.size(), kShownFrames));
+  answer.set_text(frames.empty() ? "its training thread does not respond: it is blocked in the kernel"
+                                 : "its stack: " + join({frames.begin(), frames.begin() + shown}, " < "));
+  wire_->send(answer);
+  if (frames.empty()) return;
+  run_within(kDisk_s, [frames] {
+    log::keep();
+    log::note("the training thread's stack, requested because others wait for it:");
+    for (const std::string& frame : frames) log::note("  " + frame);
+  });
 }
 
 void LifeWatch::on_frame(const Frame& frame, double now) {
@@ -192,8 +197,7 @@ void LifeWatch::on_frame(const Frame& frame, double now) {
       if (round_trips_.size() > kRoundTrips) round_trips_.pop_back();
       return;
     case FrameKind::kShowStack:
-      answer.set_text(my_stack());
-      return wire_->send(answer);
+      return show_stack(answer);
     case FrameKind::kLookAt:
       answer.set_text(look_at_process(frame.process));
       return wire_->send(answer);

@@ -67,7 +67,7 @@ class LifeWatch {
   void end_by(const std::string& verdict, bool mine);
   void on_verdict(const Finding& finding);
   void leave();
-  [[nodiscard]] std::string my_stack() const;
+  void show_stack(Frame answer);
   [[nodiscard]] const std::string& host_of(int rank) const {
     return job_.hosts[static_cast<std::size_t>(rank)];
   }

@@ -2,6 +2,7 @@
 // with a code of its own. What it finds and says is tested in tests/dist/life_watch.cpp.
 #include "liveness/life_watch.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,16 +59,34 @@ class Pipes final : public Job {
   const std::vector<std::array<int, 2>>& pipes_;
 };
 
-enum class Ending { kInGoodOrder, kOneDies, kOneFails };
+enum class Ending { kInGoodOrder, kOneDies, kOneFails, kOneHangs };
+
+/// Until the verdict. Nobody reads what this process logs, as if the disk of its log did not answer.
+int hang(const ProcessWatch& links) {
+  std::array<int, 2> full{};
+  if (pipe2(full.data(), O_NONBLOCK) != 0) return kWrong;
+  while (write(full[1], "full", 4) > 0) {
+  }
+  while (write(full[1], "", 1) > 0) {
+  }
+  if (fcntl(full[1], F_SETFL, 0) != 0 || dup2(full[1], STDERR_FILENO) < 0) return kWrong;
+  log::show(log::Console::kAll);
+  for (int wait = 0; wait < 1000 && !links.failure->text(); ++wait) std::this_thread::sleep_for(10ms);
+  _exit(links.failure->text() ? 7 : kWrong);
+}
 
 /// Steps of training as LifeWatch sees them, until the end that is asked for or a verdict. The exit code.
 int live(LifeWatch& life, const ProcessWatch& links, bool last, Ending ending) {
-  const std::int64_t steps = ending == Ending::kOneDies ? 3000 : 60;
+  const bool has_verdict = ending == Ending::kOneDies || ending == Ending::kOneHangs;
+  const std::int64_t steps = has_verdict ? 3000 : 60;
   for (std::int64_t step = 1; step <= steps; ++step) {
     links.activity->begin_step(step);
     links.activity->enter(Doing::kForward, "layers.3");
     links.activity->issued({});
     std::this_thread::sleep_for(20ms);
+    // The others wait for it in a collective.
+    while (ending == Ending::kOneHangs && !last && step == 21 && !links.failure->text())
+      std::this_thread::sleep_for(10ms);
     links.awaited->add((step % kRanks), 0.01);
     links.activity->done();
     links.activity->end_step(0.01);
@@ -77,10 +96,11 @@ int live(LifeWatch& life, const ProcessWatch& links, bool last, Ending ending) {
     }
     if (!last || step < 20 || ending == Ending::kInGoodOrder) continue;
     if (ending == Ending::kOneDies) _exit(9);
+    if (ending == Ending::kOneHangs) return hang(links);
     (void)life.conclude(Error(Code::kTraining, "the loss is not finite"));
     return 6;
   }
-  return ending == Ending::kOneDies ? kWrong : 0;
+  return has_verdict ? kWrong : 0;
 }
 
 int rank_of(int rank, const std::vector<std::array<int, 2>>& pipes, const std::filesystem::path& logs,
@@ -92,6 +112,7 @@ int rank_of(int rank, const std::vector<std::array<int, 2>>& pipes, const std::f
   ClusterOptions cluster;
   cluster.heartbeat_interval_s = 0.05;
   cluster.heartbeat_timeout_s = 20;
+  if (ending == Ending::kOneHangs) cluster.timeout_s = 1;
   LifeWatch life({.cluster = cluster, .logs = logs, .on_verdict = {}}, pipes_of_job, links);
   return live(life, links, rank == kRanks - 1, ending);
 }
@@ -144,6 +165,13 @@ TEST(LifeWatch, RecordsWhoDiedInWhichStepOfWhichStart) {
                             "[0-9]+\\.[0-9]{3} 17 2\\.3 rank 2 \\(here\\) has died: [^\n]*\n"
                             "failed [0-9]+\\.[0-9]{3} step [0-9]+ rank 2 node here suspect 0 token 5eed\n"))
       << text;
+}
+
+// The file server that it waits for may be that of its log.
+TEST(LifeWatch, ShowsTheStackOfAProcessThatHangsAndCannotLog) {
+  const test::TempDir logs;
+  EXPECT_EQ(run(Ending::kOneHangs, logs.path()), (std::vector<int>{7, 7, 7}));
+  EXPECT_MENTIONS(fs::read_file(logs.path() / "peer-failure.txt", 1 << 20, Code::kUsage), "; its stack: ");
 }
 
 // It says by itself what was wrong, and ends the job.
