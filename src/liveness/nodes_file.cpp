@@ -1,6 +1,7 @@
 #include "liveness/nodes_file.h"
 
 #include <condition_variable>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -45,7 +46,7 @@ struct NodesFile::Book {
       lock.unlock();
       try {
         fs::replace_file(file, now, Code::kEnvironment);
-      } catch (const Error&) {
+      } catch (const std::exception&) {
         // For people only; the run's other files say when its disk is full.
       }
       lock.lock();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <ctime>
+#include <exception>
 #include <span>
 #include <sstream>
 #include <vector>
@@ -84,7 +85,8 @@ void note_peer_failure(const std::filesystem::path& logs, const LostPeer& failur
   const std::string token = environment_variable("ECHELON_NOTE_TOKEN", "");
   try {
     // Ranks that lost rank 0 only suspect it: they do not overwrite the sentence of this start of the job.
-    if (!failure.certain && std::filesystem::exists(path)) {
+    std::error_code unknown;
+    if (!failure.certain && std::filesystem::exists(path, unknown)) {
       const std::string old = fs::read_own_file(path, kMostBytesOfNote, Code::kEnvironment);
       const auto space = old.find(' ');
       if (space != std::string::npos && old.compare(space, start.size(), start) == 0) return;
@@ -96,7 +98,7 @@ void note_peer_failure(const std::filesystem::path& logs, const LostPeer& failur
             " rank ", failure.rank, " node ", failure.host, " suspect ", failure.node_suspect ? 1 : 0,
             token.empty() ? "" : " token ", token, "\n"),
         Code::kEnvironment);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     log::warn(error.what());
   }
 }
@@ -109,7 +111,7 @@ std::optional<LostPeer> noted_peer_failure(const std::filesystem::path& logs, co
       return std::nullopt;
     return parse_failure(fs::read_own_file(logs / kPeerFailure, kMostBytesOfNote, Code::kEnvironment), start,
                          token);
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     return std::nullopt;
   }
 }
@@ -122,7 +124,7 @@ void note_suspect(const std::filesystem::path& logs, const std::string& host, co
     const fs::Fd file = fs::open_own(path, O_WRONLY | O_CREAT | O_APPEND, Code::kEnvironment);
     // O_APPEND writes at the end, whatever offset is given.
     fs::write_at(file, 0, std::as_bytes(std::span(line)), Code::kEnvironment, path);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     log::warn(error.what());
   }
 }

@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
+#include <string>
+#include <system_error>
 
 #include "base/str.h"
+#include "liveness/within.h"
 #include "support/temp_dir.h"
 #include "support/variable.h"
 
@@ -60,6 +64,18 @@ TEST(NotedPeerFailure, IsReadAsARankWroteIt) {
       .sentence = "node n1 is gone", .failed_s = 999.5, .step = 7, .rank = 3, .host = "n1"};
   note_peer_failure(logs.path(), failure);
   EXPECT_EQ(noted_peer_failure(logs.path(), "17 3.2", "0123abcd"), failure);
+}
+
+// As a file server that has lost the folder does: what asks it throws on a thread that nobody catches from.
+TEST(PeerFailure, ThatCannotBeNotedIsAWarning) {
+  const std::filesystem::path logs = std::string(300, 'x');
+  EXPECT_NO_THROW(note_peer_failure(logs, {.sentence = "rank 0 is silent", .certain = false}));
+  EXPECT_NO_THROW(note_suspect(logs, "n1", "rank 0 is silent"));
+  bool over = false;
+  run_within(
+      60, [] { throw std::filesystem::filesystem_error("ls", std::make_error_code(std::errc::io_error)); });
+  run_within(60, [&over] { over = true; });
+  EXPECT_TRUE(over);
 }
 
 }  // namespace
