@@ -1,3 +1,4 @@
+#include <csignal>
 #include <memory>
 
 #include "app/commands.h"
@@ -46,7 +47,11 @@ void add_supervise(CLI::App& app, int& status) {
       ->required();
   command->footer(
       "The last command of a job's batch script, which `echelon submit` writes; docs/recovery.md.");
-  command->callback([options, &status] { status = supervise::Supervisor(*options).run(); });
+  command->callback([options, &status] {
+    std::signal(SIGUSR1,
+                SIG_IGN);  // it asks ranks for a report, and `--signal=B:USR1` is not meant to end them
+    status = supervise::Supervisor(*options).run();
+  });
 }
 
 }  // namespace echelon::app

@@ -76,6 +76,8 @@ void tell_start(const Recipe& recipe, int ranks) {
 int train(const TrainArguments& arguments, const CLI::App& command) {
   // A reader of the log, such as a pager or tee, may exit before the run ends: that must not end the run.
   std::signal(SIGPIPE, SIG_IGN);
+  // A rank that trains answers it with a report (ReportRequest). Before and after, it would end the rank.
+  std::signal(SIGUSR1, SIG_IGN);
   LoadedRecipe loaded;
   ProfileRange profile;
   int ranks = 0;

@@ -2,7 +2,8 @@
 
 namespace echelon {
 
-/// SIGUSR1 asks a running job to log its state (memory, time per unit); training goes on.
+/// SIGUSR1 asks a running job to log its state (memory, time per unit); training goes on. Before and after,
+/// `echelon train` ignores it.
 class ReportRequest {
  public:
   ReportRequest();   ///< installs the handler

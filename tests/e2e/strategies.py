@@ -169,7 +169,11 @@ class Tests(product.Case):
 
     def test_a_running_job_tells_its_memory_when_asked(self):
         self.recipe()
-        process = self.start(*self.train_command("recipe.yaml", "train.steps=100000"))
+        process = self.start(*self.train_command("recipe.yaml", "train.steps=100000", ranks=2))
+        self.wait_for("the first line", lambda: "starting run" in self.stderr_of_started())
+        # Also while it starts, which must not end it.
+        self.wait_for("the first metrics", lambda: product.kill(process.pid, signal.SIGUSR1)
+                      or (self.folder / "run/metrics.jsonl").exists() or process.poll() is not None)
         self.wait_for_step(3, process=process)
         before = (self.folder / "run/logs/rank-0.log").read_text().count("memory of this rank")
         product.kill(process.pid, signal.SIGUSR1)

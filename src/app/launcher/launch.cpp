@@ -28,7 +28,7 @@
 namespace echelon::app {
 namespace {
 
-constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGQUIT};
+constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP, SIGQUIT};
 constexpr int kOldestOpenMpi = 4;
 constexpr int kSearchMs = 5;        // between searches for ranks while mpirun starts them
 constexpr int kSearchLongMs = 100;  // the same after 200 rounds, when the start is slow

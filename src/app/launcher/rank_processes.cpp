@@ -54,7 +54,8 @@ void RankProcesses::deliver(const Process& process, int number) const {
 }
 
 void RankProcesses::signal(int number) {
-  signals_.push_back(number);
+  // It asks for a report, which one that has just started owes nobody, and which could end it.
+  if (number != SIGUSR1) signals_.push_back(number);
   for (const Process& process : found_) deliver(process, number);
 }
 
