@@ -7,11 +7,14 @@
 
 #include <array>
 #include <cstdio>
+#include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 
 #include "base/files/own_file.h"
 #include "base/foreign_text.h"
+#include "base/mutex.h"
 #include "base/str.h"
 #include "base/terminal/status_line.h"
 
@@ -76,22 +79,42 @@ class OwnFileSink : public spdlog::sinks::base_sink<std::mutex> {
   std::string waiting_;
 };
 
+struct Target {
+  std::shared_ptr<spdlog::logger> logger;
+  std::shared_ptr<OwnFileSink> file;  ///< of the logger; null: none
+};
+
+/// Others log while init() replaces it.
+class SharedTarget {
+ public:
+  SharedTarget() {
+    target_.logger = std::make_shared<spdlog::logger>("echelon", std::make_shared<StandardError>());
+    target_.logger->set_pattern("%v");
+    target_.logger->set_level(spdlog::level::debug);
+    target_.logger->sinks().front()->set_level(spdlog::level::info);
+  }
+  [[nodiscard]] Target get() {
+    const Lock lock(mutex_);
+    return target_;
+  }
+  void set(Target target) {
+    const Lock lock(mutex_);
+    std::swap(target_, target);  // the old one is destroyed without the lock
+  }
+
+ private:
+  Mutex mutex_;
+  Target target_ ECHELON_GUARDED_BY(mutex_);
+};
+
 // Process-wide: a log line must be possible from anywhere, also while a constructor fails.
-std::shared_ptr<spdlog::logger>& current() {
-  static auto logger = [] {
-    auto made = std::make_shared<spdlog::logger>("echelon", std::make_shared<StandardError>());
-    made->set_pattern("%v");
-    made->set_level(spdlog::level::debug);
-    made->sinks().front()->set_level(spdlog::level::info);
-    return made;
-  }();
-  return logger;
+SharedTarget& shared_target() {
+  static SharedTarget target;
+  return target;
 }
 
-/// The file of current(); null: none.
-std::shared_ptr<OwnFileSink>& own_file() {
-  static std::shared_ptr<OwnFileSink> sink;
-  return sink;
+std::shared_ptr<spdlog::logger> current() {
+  return shared_target().get().logger;
 }
 
 }  // namespace
@@ -107,20 +130,21 @@ void init(std::string_view prefix, bool console, const std::filesystem::path& fi
   // Errors go to standard error from every rank: the cause of a failure may be known to one rank only, and
   // nobody should have to search N files.
   sinks.back()->set_level(console ? current()->sinks().front()->level() : spdlog::level::err);
+  Target made;
   if (!file.empty()) {
-    own_file() = in_context("log file", [&] { return std::make_shared<OwnFileSink>(file, held); });
-    sinks.push_back(own_file());
+    made.file = in_context("log file", [&] { return std::make_shared<OwnFileSink>(file, held); });
+    sinks.push_back(made.file);
     sinks.back()->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %L [" + std::string(prefix) + "] %v");
   }
-  auto made = std::make_shared<spdlog::logger>("echelon", sinks.begin(), sinks.end());
-  made->set_level(spdlog::level::debug);
-  made->flush_on(spdlog::level::debug);
-  current() = made;
+  made.logger = std::make_shared<spdlog::logger>("echelon", sinks.begin(), sinks.end());
+  made.logger->set_level(spdlog::level::debug);
+  made.logger->flush_on(spdlog::level::debug);
+  shared_target().set(std::move(made));
 }
 
 void keep() {
   try {
-    if (own_file()) own_file()->keep();
+    if (const auto file = shared_target().get().file) file->keep();
   } catch (const Error& e) {
     warn(str("this start has no log file: ", e.what()));
   }
