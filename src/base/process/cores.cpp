@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -15,12 +16,15 @@ namespace echelon {
 namespace {
 
 constexpr int kMostThreads = 4096;
+constexpr int kMostCores = 1 << 16;
 
-cpu_set_t bound_set() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) CPU_ZERO(&set);
-  return set;
+/// A set of the cores below at least `cores`, as large as it must be: cpu_set_t has CPU_SETSIZE, 1024.
+std::vector<cpu_set_t> set_of(int cores) {
+  return std::vector<cpu_set_t>(static_cast<std::size_t>((cores + CPU_SETSIZE - 1) / CPU_SETSIZE));
+}
+
+std::size_t bytes_of(const std::vector<cpu_set_t>& set) {
+  return set.size() * sizeof(cpu_set_t);
 }
 
 /// End of the run of consecutive numbers that begins at `begin`.
@@ -33,22 +37,30 @@ std::size_t run_end(const std::vector<int>& cores, std::size_t begin) {
 }  // namespace
 
 std::vector<int> bound_cores() {
-  const cpu_set_t set = bound_set();
   std::vector<int> cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  for (int most = CPU_SETSIZE; most <= kMostCores; most *= 2) {
+    std::vector<cpu_set_t> set = set_of(most);
+    if (sched_getaffinity(0, bytes_of(set), set.data()) != 0) {
+      if (errno == EINVAL) continue;  // the kernel's set is larger
+      break;
+    }
+    for (int core = 0; core < most; ++core) {
+      if (CPU_ISSET_S(static_cast<std::size_t>(core), bytes_of(set), set.data())) cores.push_back(core);
+    }
+    break;
   }
   return cores;
 }
 
 void bind_to(const std::vector<int>& cores) {
-  const cpu_set_t allowed = bound_set();
-  cpu_set_t set;
-  CPU_ZERO(&set);
+  const std::vector<int> allowed = bound_cores();
+  if (allowed.empty()) return;
+  std::vector<cpu_set_t> set = set_of(allowed.back() + 1);
   for (const int core : cores) {
-    if (core >= 0 && core < CPU_SETSIZE && CPU_ISSET(core, &allowed)) CPU_SET(core, &set);
+    if (std::ranges::binary_search(allowed, core))
+      CPU_SET_S(static_cast<std::size_t>(core), bytes_of(set), set.data());
   }
-  if (CPU_COUNT(&set) > 0) (void)sched_setaffinity(0, sizeof set, &set);
+  if (CPU_COUNT_S(bytes_of(set), set.data()) > 0) (void)sched_setaffinity(0, bytes_of(set), set.data());
 }
 
 std::vector<int> cores_of_list(const std::string& list) {
@@ -58,7 +70,7 @@ std::vector<int> cores_of_list(const std::string& list) {
     int last = 0;
     const int read = std::sscanf(part.c_str(), "%d-%d", &first, &last);  // NOLINT(cert-err34-c): counted
     if (read < 2) last = first;
-    if (read < 1 || first < 0 || last < first || last >= CPU_SETSIZE) return {};
+    if (read < 1 || first < 0 || last < first || last >= kMostCores) return {};
     for (int core = first; core <= last; ++core) cores.push_back(core);
   }
   return cores;
@@ -106,8 +118,7 @@ int usable_cores() {
   std::string quota;
   std::ifstream file("/sys/fs/cgroup/cpu.max");  // a container sees its own group as the root
   std::getline(file, quota);
-  const cpu_set_t set = bound_set();
-  const int bound = CPU_COUNT(&set);
+  const auto bound = static_cast<int>(bound_cores().size());
   return std::max(1, std::min(bound, cores_of_quota(quota).value_or(bound)));
 }
 
