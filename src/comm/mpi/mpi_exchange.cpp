@@ -239,13 +239,17 @@ void MpiExchange::check_ended_peers(Clock::time_point now) {
     group_.failure->check();
   }
   if (group_.watch == nullptr) return;
-  for (const int peer : waiting_for()) {
-    if (!group_.watch->ended(group_.world_ranks[static_cast<std::size_t>(peer)])) continue;
-    if (ended_since_ == Clock::time_point{}) ended_since_ = now;
-    if (now - ended_since_ < kLastWords) return;
-    throw Error(Code::kPeer, group_.name_of(peer), " has ended without taking part in ", this_operation(),
-                ", noticed by ", group_.name_of(group_.rank), ": see that rank's own message and log");
+  const std::vector<int> missing = waiting_for();
+  if (!std::ranges::binary_search(missing, ended_)) {  // nobody yet, or its last words have come
+    const auto found = std::ranges::find_if(missing, [this](int peer) {
+      return group_.watch->ended(group_.world_ranks[static_cast<std::size_t>(peer)]);
+    });
+    ended_ = found == missing.end() ? -1 : *found;
+    ended_since_ = now;
   }
+  if (ended_ < 0 || now - ended_since_ < kLastWords) return;
+  throw Error(Code::kPeer, group_.name_of(ended_), " has ended without taking part in ", this_operation(),
+              ", noticed by ", group_.name_of(group_.rank), ": see that rank's own message and log");
 }
 
 void MpiExchange::report_deadline() const {

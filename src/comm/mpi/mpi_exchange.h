@@ -109,7 +109,8 @@ class MpiExchange {
   std::vector<MPI_Status> statuses_;
   std::size_t open_ = 0;
   Clock::time_point next_watch_;
-  Clock::time_point ended_since_{};  ///< when an ended peer was first seen; zero: none
+  int ended_ = -1;  ///< a peer that has ended and is still waited for; -1: none
+  Clock::time_point ended_since_;
 };
 
 }  // namespace echelon
