@@ -35,8 +35,8 @@ starts() { grep -E '^start' "$log" | sort | sed -E 's/, left out.*//; s/^start (
 submit twice --nodes 2 --spare-nodes 1 --exclude n3 <<'PLAN'
 case $n in
   0) if ((PMIX_RANK == 0)); then trap '' TERM; sleep 600 & echo "$$ $!" >"$run/left"; sleep 600; fi; fails 7 ;;
-  1) for pid in $(cat "$run/left"); do if grep -qsz . "/proc/$pid/cmdline"; then echo "process $pid is left"; fi; done; fails 7 ;;
-  2) echo "restart $n, failed ${ECHELON_FAILED_AT%.*}, cause: $ECHELON_RESTART_CAUSE" ;;
+  1) for pid in $(cat "$run/left"); do if grep -qsz . "/proc/$pid/cmdline"; then echo "process $pid is left"; fi; done; echo "new nodes: ${ECHELON_NEW_NODES:-none}"; fails 7 ;;
+  2) echo "restart $n, failed ${ECHELON_FAILED_AT%.*}, cause: $ECHELON_RESTART_CAUSE, new nodes: ${ECHELON_NEW_NODES:-none}" ;;
 esac
 PLAN
 wait_for_job "$job" 120
@@ -44,11 +44,25 @@ expect_equal "state of the job" COMPLETED "$(job_field "$job" JobState)" "$log"
 expect_equal "nodes of each start" "0 n0 0 n1 1 n0 1 n1 2 n0 2 n2" "$(starts)" "$log"
 expect_match "the log" "lost a rank or the connection to it and starts again in place on n0,n2 without n1 \(restart 2 of at most 20\)" \
   "$(cat "$log")"
-expect_match "what the third start was told" "restart 2, failed [0-9]+, cause: rank 1 has died" "$(cat "$log")"
+expect_match "what the third start was told" "restart 2, failed [0-9]+, cause: rank 1 has died, new nodes: 1" "$(cat "$log")"
+expect_match "the second start, on the same nodes" "new nodes: none" "$(cat "$log")"
 expect_match "suspects" ' n1 [0-9]+ failed 2 times at step 7' "$(cat "$run/logs/suspects.txt")"
 ! grep 'is left$' "$log" || fail "processes of the first start are left in the second" "$log"
 expect_equal "notes" "start 0 lost 7 restart 0 lost 7 restart 0 end 0" \
   "$(grep -v 'end 7' "$run/logs/starts-$job.txt" | cut -d' ' -f1-2 | xargs)"
+
+# srun says 1 of a rank that the kernel ended for lack of memory, whatever the others end with.
+# shellcheck disable=SC2016
+submit memory --nodes 2 --exclude n2,n3 <<<'((n == 1)) || exit 1'
+wait_for_job "$job" 120
+expect_equal "state of a job that was out of memory once" COMPLETED "$(job_field "$job" JobState)" "$log"
+expect_match "the log" "lost a rank, probably to a lack of memory and starts again in place on n0,n1 \(restart 1" "$(cat "$log")"
+
+# srun's own failures are no such rank.
+job=$(sbatch --parsable --output=job.txt --nodes=1 --wrap "exec '$ECHELON_BIN' supervise --run-dir '$work/refused' \
+  --srun-option=--no-such-option -- '$work/rank'")
+wait_for_job "$job" 60
+expect_equal "exit code of a job whose srun refuses its options" 71:0 "$(job_field "$job" ExitCode)" job.txt
 
 # Not the node: another one fails at the same step.
 submit step --nodes 2 --max-same-step 2 <<<'fails 7'

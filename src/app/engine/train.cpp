@@ -85,13 +85,14 @@ LoopOptions loop_options(const Recipe& r, const TrainOptions& train, const RunPl
   return options;
 }
 
-/// Longest wait in one exchange while the ranks find each other. In a restart in place all nodes have just
-/// shown that they work: what takes longer is stuck (an exchange of Slurm's PMIx was, once in 280 restarts),
-/// and another restart is quicker.
+/// Longest wait in one exchange while the ranks find each other. In a restart in place on nodes of the last
+/// start these have just shown that they work: what takes longer is stuck (an exchange of Slurm's PMIx was,
+/// once in 280 restarts), and another restart is quicker. A new node has its libraries to load first.
 double bootstrap_timeout_s(const ClusterOptions& cluster) {
   constexpr double kInPlace_s = 30;
   const auto timeout_s = static_cast<double>(cluster.timeout_s);
-  return restarts_in_place() ? std::min(timeout_s, kInPlace_s) : timeout_s;
+  const bool known_nodes = restarts_in_place() && environment_variable("ECHELON_NEW_NODES").empty();
+  return known_nodes ? std::min(timeout_s, kInPlace_s) : timeout_s;
 }
 
 /// Opens the run folder and this rank's log in it. Collective. Rank 0 goes first, because it creates the

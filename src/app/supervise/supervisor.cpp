@@ -175,7 +175,8 @@ void Supervisor::start_ranks() {
   begin_start({{"ECHELON_RESTART_IN_PLACE", ""},
                {"ECHELON_FAILED_AT", ""},
                {"ECHELON_RESTART_CAUSE", ""},
-               {"ECHELON_LEFT_OUT", ""}});
+               {"ECHELON_LEFT_OUT", ""},
+               {"ECHELON_NEW_NODES", ""}});
 }
 
 void Supervisor::begin_start(const std::map<std::string, std::string>& more) {
@@ -254,6 +255,7 @@ void Supervisor::restart() {
   for (const std::string& name : before) {
     if (!contains(on_, name)) left_out.push_back(name);
   }
+  const bool any_new = std::ranges::any_of(on_, [&](const auto& name) { return !contains(before, name); });
   const std::string reason = reason_to_go_on(facts_);
   ++facts_.restarts;
   say(str(reason, " and starts again in place on ", join(on_, ","), left_out.empty() ? "" : " without ",
@@ -263,7 +265,8 @@ void Supervisor::restart() {
       {"ECHELON_RESTART_IN_PLACE", str(facts_.restarts)},
       {"ECHELON_FAILED_AT", lost_ ? in_thousandths(lost_->failed_s) : started_at_},
       {"ECHELON_RESTART_CAUSE", lost_ ? lost_->sentence : reason},
-      {"ECHELON_LEFT_OUT", join(left_out, ",")}};
+      {"ECHELON_LEFT_OUT", join(left_out, ",")},
+      {"ECHELON_NEW_NODES", any_new ? "1" : ""}};
   const std::int64_t step = std::max(committed_step(options_.run_dir),
                                      resumed_step(options_.run_dir, job_.number(), job_.requeues()));
   note({.kind = StartNote::Kind::kStart, .in_place = true, .step = step});
