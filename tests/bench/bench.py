@@ -30,9 +30,8 @@ import recorder
 
 # Their packages differ: only what is run is imported.
 MODULES = {"training": ("train_llama", "train_llama_variants", "train_t5", "train_gpt2", "train_mnist", "scaling", "quickstart_loss"),
-           "starting": ("launch", "start", "launch_slurm"), "checkpoints": ("checkpoint", "memory_saves", "consolidate"),
-           "reading": ("prepare", "loader", "data_wait"),
-           "engine": ("unit_cost", "logging", "unit_latency", "comm", "policies", "mnist_memory", "varied_lengths", "builds")}
+           "starting": ("launch", "start"), "checkpoints": ("checkpoint", "memory_saves", "consolidate"),
+           "reading": ("prepare", "loader"), "engine": ("unit_cost", "logging", "comm", "policies", "builds")}
 NAMES = [name for names in MODULES.values() for name in names]
 # Those of --quick, in this order: what is cut off at any time leaves the most important ones.
 QUICK = ("train_llama", "checkpoint", "launch", "start", "train_mnist", "comm", "prepare", "train_t5", "loader", "consolidate",

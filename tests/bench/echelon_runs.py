@@ -8,8 +8,6 @@ import time
 import machine
 import recorder
 
-METRICS = ("step_time_s", "peak_rss_bytes", "comm_wait_s", "data_wait_s", "tokens_per_s", "validation_accuracy")
-
 
 def end(bench, job):
     """Ends a job and all its ranks at once: what follows is not measured."""
@@ -54,10 +52,10 @@ def steps(bench, recipe, ranks, count, *overrides):
             "peak_rss_bytes": lines[-1]["peak_rss_bytes"]}
 
 
-def whole(bench, recipe, ranks, *overrides, environment=None):
+def whole(bench, recipe, ranks, *overrides):
     """All lines of metrics.jsonl and rank 0's log of a run that goes to its end."""
     with bench.scratch() as folder:
-        bench.run(command(bench, recipe, ranks, folder, *overrides), environment)
+        bench.run(command(bench, recipe, ranks, folder, *overrides))
         lines = [json.loads(line) for line in (folder / "run/metrics.jsonl").read_text().splitlines()]
         return lines, (folder / "run/logs/rank-0.log").read_text()
 

@@ -1,5 +1,4 @@
 // loader_bench write FILE TOKENS VOCABULARY                 a token file of random documents
-// loader_bench pairs FILE TOKENS VOCABULARY                 the same of pairs
 // loader_bench read FILE PACKING SEQ_LEN BATCH BATCHES      reads shuffled batches as a rank does, on the
 //                                                           calling thread alone: prints tokens and seconds
 #include <chrono>
@@ -15,10 +14,10 @@
 namespace echelon {
 namespace {
 
-void write(const char* path, std::uint64_t tokens, std::uint32_t vocabulary, std::uint32_t flags) {
-  TokenFileWriter writer(path, {.vocab_size = vocabulary, .flags = flags | kDocumentsEndWithEos});
+void write(const char* path, std::uint64_t tokens, std::uint32_t vocabulary) {
+  TokenFileWriter writer(path, {.vocab_size = vocabulary, .flags = kDocumentsEndWithEos});
   std::vector<std::int32_t> ids;
-  for (std::uint64_t document = 0; writer.token_count() < tokens || document % 2 != 0; ++document) {
+  for (std::uint64_t document = 0; writer.token_count() < tokens; ++document) {
     const auto size = 20 + philox4x32(1, document, 0)[0] % 1500;
     ids.clear();
     for (std::uint64_t at = 0; at < size; ++at)
@@ -40,10 +39,9 @@ void read(const DataOptions& options, std::int64_t rows, std::int64_t batches) {
 }
 
 int run(const std::vector<std::string>& arguments) {
-  if (arguments.size() == 4 && arguments[0] != "read") {
+  if (arguments.size() == 4 && arguments[0] == "write") {
     write(arguments[1].c_str(), std::stoull(arguments[2]),
-          static_cast<std::uint32_t>(std::stoul(arguments[3])),
-          arguments[0] == "pairs" ? kDocumentsArePairs : 0);
+          static_cast<std::uint32_t>(std::stoul(arguments[3])));
     return 0;
   }
   if (arguments.size() != 6 || arguments[0] != "read") return 2;

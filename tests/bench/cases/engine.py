@@ -1,6 +1,5 @@
 """Parts of the engine: what a unit costs, collectives, what each choice of a recipe costs in time and memory."""
 import re
-import resource
 import statistics
 import sys
 
@@ -9,28 +8,15 @@ from machine import ROOT
 from recorder import LeftOut
 
 LLAMA = "recipes/llama_179m_synthetic.yaml"
-SIZES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-
-
-def logged_bytes(text, name):
-    """Bytes behind `name` in a line of the log."""
-    number, unit = re.search(rf"{name} ([\d.]+) (\w+)", text).groups()
-    return float(number) * SIZES[unit]
-
-
-def tiny_units(bench, ranks, layers, *overrides):
-    """Many tiny units, so that nothing else counts: (median step, log of rank 0)."""
-    width, count = 16, 30
-    lines, log = echelon_runs.whole(
-        bench, "recipes/smoke.yaml", ranks, f"model.layers={layers}", f"model.hidden_size={width}", "model.heads=2",
-        "model.kv_heads=1", f"model.intermediate_size={width}", "model.vocab_size=32", "model.max_positions=64",
-        "data.seq_len=8", "train.micro_batch_size=1", f"train.global_batch_size={ranks}", f"train.steps={count}",
-        "precision.param=bf16", "checkpoint.every_steps=0", "schedule.warmup_steps=0", *overrides)
-    return statistics.median(line["step_time_s"] for line in lines[count // 3:]), log
 
 
 def host_cost(bench, ranks):
-    found = re.findall(r"around \d+ passes of units: ([\d.]+) us each .*?, ([\d.]+) us each waiting", tiny_units(bench, ranks, 100)[1])
+    """Of many tiny units, so that nothing else counts."""
+    _, log = echelon_runs.whole(
+        bench, "recipes/smoke.yaml", ranks, "model.layers=100", "model.hidden_size=16", "model.heads=2", "model.kv_heads=1",
+        "model.intermediate_size=16", "model.vocab_size=32", "model.max_positions=64", "data.seq_len=8", "train.micro_batch_size=1",
+        f"train.global_batch_size={ranks}", "train.steps=30", "precision.param=bf16", "checkpoint.every_steps=0", "schedule.warmup_steps=0")
+    found = re.findall(r"around \d+ passes of units: ([\d.]+) us each .*?, ([\d.]+) us each waiting", log)
     return {"host_s": float(found[-1][0]) * 1e-6}
 
 
@@ -73,25 +59,6 @@ def logging(bench):
         more = [round_[side]["step_s"] - round_["none"]["step_s"] for round_ in case.fields["rounds"]]
         bench.fact(f"{side}_s", statistics.median(more), "s", f"of a step and line: {titles[side]}")
     bench.fact("least_step_s", statistics.median(more) / 0.005, "s", "shortest step of which that is at most 0.5 %")
-
-
-def unit_latency(bench):
-    """Steps of 25 to 200 tiny layers as units, beside the same layers in one unit, on 1 to 4 ranks"""
-    bench.metric("step_s", "time per step", "s", None)
-    bench.metric("per_unit_s", "per unit", "s", None)
-    bench.lay_out("columns", compares=False)
-    cases = {f"{layers + 2}_{ranks}": (ranks, layers) for ranks in (1, 2, 4) for layers in (25, 50, 100, 200)}
-    for name in bench.wanted(*cases):
-        ranks, layers = cases[name]
-        case = bench.case(name, f"{layers + 2} units, {ranks} rank" + "s" * (ranks > 1), {"one": "in one unit", "units": "units"}, ours=())
-        for _ in bench.rounds(full=3, quick=1):
-            case.measure("one", lambda: {"step_s": tiny_units(bench, ranks, layers, "shard.wrap.policy=none")[0]})
-
-            def units():
-                step = tiny_units(bench, ranks, layers)[0]
-                return {"step_s": step, "per_unit_s": (step - case.values("one", "step_s")[-1]) / (layers + 2)}
-
-            case.measure("units", units)
 
 
 def builds(bench):
@@ -182,77 +149,3 @@ def policies(bench):
         for _ in bench.rounds(full=2, quick=1):
             case.measure("base", chosen, bench, [])
             case.measure("changed", chosen, bench, overrides)
-
-
-BY_SIZE = ["shard.wrap.policy=size_based", "shard.wrap.min_params=20000"]
-ONE_UNIT = "shard.wrap.policy=none"
-SPLITS = {
-    "shard_grad_op": ("`shard_grad_op` (ZeRO-2), one unit", ["shard.strategy=shard_grad_op", ONE_UNIT]),
-    "full_shard": ("`full_shard`, one unit", ["shard.strategy=full_shard", ONE_UNIT]),
-    "units_20000": ("`full_shard`, units from 20,000 parameters", ["shard.strategy=full_shard", *BY_SIZE]),
-    "units_100": ("`full_shard`, units from 100 parameters",
-                  ["shard.strategy=full_shard", *BY_SIZE[:1], "shard.wrap.min_params=100"]),
-    "offload": ("`full_shard`, from 20,000, `offload: cpu`", ["shard.strategy=full_shard", *BY_SIZE, "shard.offload=cpu"]),
-}
-
-
-def split(bench, digits, overrides):
-    """Bytes are those of tensors on rank 0, counted by the engine's own allocator."""
-    epochs = bench.pick(10, 10, 1)
-    lines, log = echelon_runs.whole(
-        bench, "recipes/mnist_ddp.yaml", 2, f"data.path={digits}/train-images-idx3-ubyte", f"train.epochs={epochs}",
-        f"data.validation.path={digits}/test-images-idx3-ubyte", f"train.validate_every_epochs={epochs}",
-        "checkpoint.consolidate=none", "checkpoint.keep_last=1", *overrides)
-    report = [line for line in log.splitlines() if "memory of this rank" in line][-1]
-    return {"kept_bytes": sum(logged_bytes(report, part) for part in ("weights", ", gradients", "optimizer")),
-            "peak_bytes": logged_bytes(report, "all tensors"), "step_s": statistics.median(line["step_time_s"] for line in lines[1:]),
-            "accuracy": lines[-1]["validation_accuracy"]}
-
-
-def mnist_memory(bench):
-    """Memory and accuracy of the MNIST tutorial's network under each way of splitting it, beside DDP in turn"""
-    bench.metric("kept_bytes", "kept", "bytes", None)
-    bench.metric("peak_bytes", "peak of tensors", "bytes")
-    bench.metric("step_s", "time per step", "s")
-    bench.metric("accuracy", "test accuracy", "share", None)
-    bench.lay_out("pairs", compares=False)
-    source = ROOT / "data/digits.csv.gz"
-    if not source.exists():
-        raise LeftOut(f"{source} is missing: ./make.sh digits fetches it")
-    with bench.scratch() as folder:
-        bench.run([sys.executable, "tests/scripts/digits.py", "--source", source, "--output", folder / "digits"])
-        for name in bench.wanted(*SPLITS):
-            title, overrides = SPLITS[name]
-            case = bench.case(name, title, {"base": "`no_shard` (DDP)", "changed": title}, ours=("base",))
-            for _ in bench.rounds(full=2, quick=1):
-                case.measure("base", split, bench, folder / "digits", ["shard.strategy=no_shard", ONE_UNIT])
-                case.measure("changed", split, bench, folder / "digits", overrides)
-
-
-def resident(bench, environment):
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    lines, log = echelon_runs.whole(bench, "recipes/t5_smoke.yaml", 2, "train.steps=60", "checkpoint.every_steps=0",
-                                    environment=environment)
-    now = resource.getrusage(resource.RUSAGE_CHILDREN)
-    code = [line for line in log.splitlines() if "code compiled for products" in line]
-    return {"first_rss_bytes": lines[0]["peak_rss_bytes"], "peak_rss_bytes": lines[-1]["peak_rss_bytes"],
-            "step_s": statistics.median(line["step_time_s"] for line in lines[5:]),
-            "cpu_s": now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime} | (
-                {"code_bytes": logged_bytes(code[-1], "code compiled for products")} if code else {})
-
-
-def varied_lengths(bench):
-    """Resident memory of a tiny T5 whose lengths differ from batch to batch, with and without a limit of compiled shapes"""
-    for name, title, unit in (("first_rss_bytes", "at step 1", "bytes"), ("peak_rss_bytes", "at most", "bytes"),
-                              ("code_bytes", "of it compiled code", "bytes"), ("step_s", "time per step", "s"),
-                              ("cpu_s", "processor seconds", "s")):
-        bench.metric(name, title, unit, None)
-    bench.lay_out("rows", compares=False)
-    environments = {"as_it_comes": ("as it comes", {}), "few": ("128 shapes kept", {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "128",
-                                                                                    "LRU_CACHE_CAPACITY": "128"}),
-                    "many": ("1,024 shapes kept", {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "1024", "LRU_CACHE_CAPACITY": "1024"})}
-    case = bench.case("lengths", "T5", {side: title for side, (title, _) in environments.items()}, ours=())
-    bench.wanted("lengths")
-    for _ in bench.rounds(full=3, quick=1):
-        for side, (_, environment) in environments.items():
-            case.measure(side, resident, bench, environment)

@@ -4,7 +4,6 @@ import json
 import os
 import random
 import shutil
-import struct
 import time
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import sentencepiece
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-import echelon_runs
 from machine import ROOT
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -251,61 +249,3 @@ def loader(bench):
             for _ in bench.rounds(full=3, quick=2):
                 case.measure("echelon", ours)
                 case.measure("data_loader", lambda: {"tokens_per_s": data_loader(path, packing, length, rows, batches)})
-
-
-def write_digits(folder):
-    values = numpy.random.default_rng(1)
-    images = values.integers(0, 256, (4096, 28, 28), numpy.uint8)
-    (folder / "train-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, *images.shape) + images.tobytes())
-    labels = values.integers(0, 10, len(images), numpy.uint8)
-    (folder / "train-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 0x801, len(labels)) + labels.tobytes())
-
-
-def write_photos(folder, count=256):
-    """JPEGs of 500 x 375, the usual size of ImageNet's."""
-    from PIL import Image
-    y, x = numpy.mgrid[0:375, 0:500]
-    for number in range(count):
-        noise = numpy.random.default_rng(number).integers(0, 40, (375, 500, 3))
-        waves = [numpy.sin((x * a + y * b + number) / 9.0) * 100 + 108 for a, b in ((1, 0), (0.3, 1), (1, 1))]
-        path = folder / "photos" / f"class{number % 4}" / f"{number}.jpg"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(numpy.clip(numpy.stack(waves, -1) + noise, 0, 255).astype(numpy.uint8)).save(path, quality=90)
-
-
-def data_wait(bench):
-    """The share of a step that training waits for data: tokens, pairs, digits and a folder of JPEGs"""
-    bench.metric("step_s", "time per step", "s", None)
-    bench.metric("waiting", "waiting for data", "share", None)
-    bench.lay_out("rows", compares=False)
-    writer = bench.program("loader_bench")
-    with bench.scratch() as folder:
-        llama = ["recipes/quickstart.yaml", f"data.path={folder}/data.tok", f"data.validation.path={folder}/data.tok",
-                 "train.validate_every_steps=0", "schedule.warmup_steps=1"]
-        cases = {
-            "stream": ("Llama of `recipes/quickstart.yaml`, `stream`", llama),
-            "documents": ("the same, `documents`", [*llama, "data.packing=documents"]),
-            "pad": ("the same, `pad`", [*llama, "data.packing=pad"]),
-            "pairs": ("T5 small, `pairs`", ["tests/bench/t5_small.yaml", "data.kind=pairs", f"data.path={folder}/pairs.tok"]),
-            "idx": ("CNN of the MNIST recipes, `idx`", ["recipes/mnist_smoke.yaml", "data.kind=idx",
-                                                        f"data.path={folder}/train-images-idx3-ubyte"]),
-            "image_folder": ("ViT of 22 M parameters, JPEGs, `image_folder`", [
-                "recipes/deepvit_smoke.yaml", "model.preset=vit_base", "model.hidden_size=384", "model.intermediate_size=1536",
-                "model.layers=12", "model.heads=6", "model.image_size=224", "model.patch_size=16", "model.classes=4",
-                "data.kind=image_folder", f"data.path={folder}/photos"]),
-        }
-        bench.run([writer, "write", folder / "data.tok", 2000000, 4096])
-        bench.run([writer, "pairs", folder / "pairs.tok", 2000000, 32000])
-        write_digits(folder)
-        write_photos(folder)
-        for name in bench.wanted(*cases):
-            title, recipe = cases[name]
-            case = bench.case(name, title, {"echelon": "Echelon"})
-            for _ in bench.rounds(full=3, quick=1):
-                case.measure("echelon", waiting, bench, recipe)
-
-
-def waiting(bench, recipe, steps=8):
-    lines = echelon_runs.until_step(bench, recipe[0], 2, steps, *recipe[1:], "checkpoint.every_steps=0")[2:]
-    seconds = sum(line["step_time_s"] for line in lines)
-    return {"step_s": seconds / len(lines), "waiting": sum(line["data_wait_s"] for line in lines) / seconds}

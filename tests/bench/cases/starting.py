@@ -1,12 +1,11 @@
 """From the command to the first step."""
-import os
 import subprocess
 import sys
 import time
 
 import echelon_runs
 from machine import ROOT
-from recorder import Failed, LeftOut
+from recorder import Failed
 
 SMOKE, LLAMA = "recipes/smoke.yaml", "recipes/llama_179m_synthetic.yaml"
 
@@ -77,28 +76,3 @@ def start(bench):
     for _ in bench.rounds(full=5, quick=2):
         case.measure("echelon", ours)
         case.measure("fsdp2", theirs)
-
-
-def launch_slurm(bench):
-    """Launch of 2 to 64 ranks over four nodes of a local Slurm cluster, beside srun and an MPI program that do less"""
-    if os.geteuid() != 0:
-        raise LeftOut("a local Slurm cluster needs root")
-    titles = {"true_s": "`srun true`", "hello_s": "MPI hello, whole", "pmix_s": "PMIx", "mpi_s": "MPI",
-              "barrier_s": "first barrier", "together_s": "together"}
-    for name, title in titles.items():
-        bench.metric(name, title, "s", None)
-    bench.lay_out("rows", compares=False)
-    bench.fact("cpus", 16, "count", "that each of the four nodes claims to have")
-    counts = bench.wanted("2", "4", "8", "16", "32", "64")
-    hello = bench.path.parent / "mpi_hello"
-    bench.run(["mpicc", "-O2", "tests/bench/mpi_hello.c", "-o", hello])
-    cases = {ranks: bench.case(ranks, f"{ranks} ranks", {"echelon": "Echelon"}) for ranks in counts}
-    cluster = {"ECHELON_SLURM_DIR": "/var/lib/echelon-slurm-bench", "ECHELON_SLURM_NET": "10.84.0", "ECHELON_SLURM_CPUS": "16"}
-    cluster = {name: os.environ.get(name, value) for name, value in cluster.items()}
-    command = ["cluster/local/slurm.sh", "run", "4", "--", sys.executable, "tests/bench/launches.py", bench.echelon, hello, *counts]
-    for _ in bench.rounds(full=3, cases=list(cases.values())):
-        for line in bench.json_lines(command, cluster):
-            ranks = str(line.pop("ranks"))
-            cases[ranks].fields["commands"]["echelon"] = [bench.text(command, cluster)]
-            cases[ranks].add("echelon", **line)
-    bench.notes.append("four nodes of one machine share its cores: the times show a trend")

@@ -1,9 +1,0 @@
-// The least that MPI can do: start, meet once, end. The floor under a launch.
-#include <mpi.h>
-
-int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  MPI_Barrier(MPI_COMM_WORLD);
-  MPI_Finalize();
-  return 0;
-}
