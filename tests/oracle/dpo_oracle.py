@@ -3,15 +3,14 @@ that differs from the model, for whole models and adapters, packed pairs, 1 and 
 import json
 import pathlib
 import random
-import subprocess
 import sys
 
-import peft
 import torch
 
 import dump
 import lora_oracle
 import reference_models
+from trained import command
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import chat_folder
@@ -40,8 +39,8 @@ def prepare(echelon, folder):
     lines = [line for line in lines if line["chosen"] != line["rejected"]]
     (folder / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     chat_folder.write(folder / "hf")
-    subprocess.run([echelon, "prepare", folder / "pairs.jsonl", "--format", "preference", "--tokenizer", folder / "hf", "--output",
-                    folder / "data", "--validation-fraction", "0"], check=True, stdout=subprocess.DEVNULL, timeout=60)
+    command(echelon, "prepare", folder / "pairs.jsonl", "--format", "preference", "--tokenizer", folder / "hf", "--output",
+            folder / "data", "--validation-fraction", 0)
 
 
 def log_probabilities(model, output):
@@ -58,18 +57,10 @@ def log_probabilities(model, output):
 
 def model_of(result, overrides):
     """The model of a dump, and its parameters by our names."""
-    if not any(override.startswith("lora.") for override in overrides):
-        model = reference_models.model_of(result)
-        return model, dict(model.named_parameters())
-    whole = result.tensors["weights"]
-    adapters = {name: tensor for name, tensor in whole.items() if lora_oracle.is_adapter(name)}
-    result.tensors["weights"] = {name: tensor for name, tensor in whole.items() if name not in adapters}
-    model = peft.get_peft_model(reference_models.model_of(result), lora_oracle.peft_config(overrides, whole)).eval()
-    own = {name.removeprefix("base_model.model.").replace(".default", ""): p for name, p in model.named_parameters()}
-    with torch.no_grad():
-        for name, tensor in adapters.items():
-            own[name].copy_(tensor)
-    return model, {name: parameter for name, parameter in own.items() if parameter.requires_grad}
+    if any(override.startswith("lora.") for override in overrides):
+        return lora_oracle.model_of(result, overrides)
+    model = reference_models.model_of(result)
+    return model, dict(model.named_parameters())
 
 
 def compare(name, ranks, output, start):
@@ -87,8 +78,7 @@ def compare(name, ranks, output, start):
     loss = -torch.nn.functional.logsigmoid(BETA * (difference[:, 0] - difference[:, 1])).sum() * result.scale
     loss.backward()
     ours = result.tensors["gradients"]
-    kind = result.config["model_type"]
-    expected = {key: reference_models.transposed(key, p.grad, kind) for key, p in parameters.items() if p.grad is not None}
+    expected = {key: parameter.grad for key, parameter in parameters.items()}
     for other in ours.keys() - expected.keys():
         assert not ours[other].any(), f"{other} is frozen and has a gradient"
     errors = {key: dump.relative_error(ours[key], gradient) for key, gradient in expected.items()}

@@ -15,7 +15,7 @@ RECIPE = pathlib.Path(__file__).parent / "tiny.yaml"
 
 def arguments():
     parser = argparse.ArgumentParser()
-    for name in ("dump", "mpirun", "echelon", "ckpt", "transformers5"):
+    for name in ("dump", "mpirun", "echelon", "ckpt", "transformers5", "resave"):
         parser.add_argument("--" + name)
     return parser.parse_args()
 
@@ -57,7 +57,7 @@ def read_i64(output, name):
 
 
 def read_f32(output, name):
-    """images of the samples of a case."""
+    """images of the samples of a case, or what it computed: loss or logits."""
     return torch.from_numpy(numpy.fromfile(output / f"{name}.f32", dtype=numpy.float32))
 
 

@@ -2,7 +2,6 @@
 gives the logits of the engine; merged weights are those of peft's merge_and_unload; an adapter that peft has saved gives
 peft's logits in the engine."""
 import json
-import subprocess
 import sys
 
 import peft
@@ -66,22 +65,28 @@ def peft_config(overrides, weights):
                            target_modules=listed("lora.modules") or every, modules_to_save=listed("lora.also_train"))
 
 
-def reference(result, overrides, ids):
-    """peft's loss and gradients by our names."""
+def model_of(result, overrides):
+    """peft's model of a dump, and what it trains by our names."""
     whole = result.tensors["weights"]
     adapters = {name: tensor for name, tensor in whole.items() if is_adapter(name)}
     result.tensors["weights"] = {name: tensor for name, tensor in whole.items() if name not in adapters}
     model = peft.get_peft_model(reference_models.model_of(result), peft_config(overrides, whole)).eval()
-    own = dict(model.named_parameters())
+    name_of = lambda name: name.removeprefix("base_model.model.").replace(".default", "").replace(".modules_to_save", "")
+    own = {name_of(name): parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert {name for name in own if is_adapter(name)} == adapters.keys(), "peft has the same adapters"
     with torch.no_grad():
         for name, tensor in adapters.items():
-            own.pop("base_model.model." + name.replace(".weight", ".default.weight")).copy_(tensor)
-    assert not any(is_adapter(name) for name in own), "peft has the same adapters"
+            own[name].copy_(tensor)
+    return model, own
+
+
+def reference(result, overrides, ids):
+    """peft's loss and gradients."""
+    model, own = model_of(result, overrides)
     logits = model(input_ids=ids[:, :-1]).logits.float()
     loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
     loss.backward()
-    name_of = lambda name: name.removeprefix("base_model.model.").replace(".default", "").replace(".modules_to_save", "")
-    return loss.item(), {name_of(name): p.grad for name, p in model.named_parameters() if p.grad is not None}
+    return loss.item(), {name: parameter.grad for name, parameter in own.items()}
 
 
 KNOWN = dump.Once()
@@ -141,10 +146,6 @@ def check_gradients(args, folder):
     return ok
 
 
-def export(args, *options):
-    subprocess.run([args.ckpt, "export", *map(str, options)], check=True, stdout=subprocess.DEVNULL, timeout=120)
-
-
 def saved_by_peft(args, folder):
     """An adapter that peft makes of the base in `folder`/hf, and imported as `folder`/imported; the model, the recipe's keys."""
     config = peft.LoraConfig(r=5, lora_alpha=7, target_modules=r".*\.(o_proj|up_proj)", modules_to_save=["lm_head"], task_type="CAUSAL_LM")
@@ -154,8 +155,7 @@ def saved_by_peft(args, folder):
             if parameter.requires_grad:
                 parameter.add_(0.1 * torch.randn_like(parameter))
     model.save_pretrained(folder / "of-peft")
-    subprocess.run([args.ckpt, "import", folder / "of-peft", "--base", folder / "hf", "--output", folder / "imported"], check=True,
-                   stdout=subprocess.DEVNULL, timeout=120)
+    trained.command(args.ckpt, "import", folder / "of-peft", "--base", folder / "hf", "--output", folder / "imported")
     return model, ["lora.rank=5", "lora.alpha=7", "lora.modules=[o_proj, up_proj]", "lora.also_train=[lm_head]"]
 
 
@@ -166,11 +166,11 @@ def check_exports(args, folder):
     tuned = [*base, *PART, "lora.dropout=0.1", f"checkpoint.init_from={folder / 'base'}"]
     trained.train(args, folder / "tuned", [*tuned, "train.steps=4", "optim.ema_decay=0.5", "optim.lr=0.02"], 2)
     checkpoint = trained.step_folder(folder / "tuned", 4)
-    export(args, folder / "base", "--output", folder / "hf")
+    trained.command(args.ckpt, "export", folder / "base", "--output", folder / "hf")
     for ema in ([], ["--ema"]):
         adapter, merged = folder / f"adapter{len(ema)}", folder / f"merged{len(ema)}"
-        export(args, checkpoint, "--output", adapter, "--base", folder / "hf", *ema)
-        export(args, checkpoint, "--output", merged, "--merge", *ema)
+        trained.command(args.ckpt, "export", checkpoint, "--output", adapter, "--base", folder / "hf", *ema)
+        trained.command(args.ckpt, "export", checkpoint, "--output", merged, "--merge", *ema)
         assert json.loads((adapter / "adapter_config.json").read_text())["target_modules"] == ["q_proj", "v_proj", "down_proj"]
         opened = peft.PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(folder / "hf"), adapter).eval()
         ids = torch.randint(0, 199, (3, 40))

@@ -3,10 +3,10 @@ fp16 they may be off by no more than transformers' own in that type are (and a l
 import sys
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 import dump
 import matrix_oracle
+import reference_models
 
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 UNSET = [f"precision.{key}=unset" for key in ("param", "reduce", "buffer", "output", "master")]
@@ -38,9 +38,7 @@ KNOWN = dump.Once()
 
 
 def gradients(result, ids, dtype):
-    model = LlamaForCausalLM(LlamaConfig.from_dict(result.config)).float()
-    model.load_state_dict(result.tensors["weights"])
-    model = model.to(dtype)
+    model = reference_models.model_of(result).to(dtype)
     logits = model(input_ids=ids[:, :-1]).logits.float()
     loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
     scale = 1024.0 if dtype == torch.float16 else 1.0

@@ -1,11 +1,11 @@
 """Checkpoints of 1, 2, 3, 4 and 8 ranks under every strategy, loaded by every other number of ranks under every other
 strategy: saved again they hold the same bits, tensor by tensor, and the next step has the same loss."""
-import argparse
 import itertools
 import json
 import subprocess
 
 import dump
+from trained import command
 
 WORLDS = (1, 2, 3, 4, 8)
 STRATEGIES = ("full_shard", "shard_grad_op", "shard_optimizer", "no_shard", "hybrid_shard", "hybrid_grad_op")
@@ -79,8 +79,7 @@ def run(args, folder, world, cases, what):
 
 def inspect(args, run_folder):
     """What the newest checkpoint holds, without how it is cut."""
-    shown = json.loads(subprocess.run([args.ckpt, "inspect", "--json", str(run_folder)], check=True,
-                                      capture_output=True, text=True).stdout)
+    shown = json.loads(command(args.ckpt, "inspect", "--json", run_folder))
     tensors = {t["name"]: {key: value for key, value in t.items() if key != "pieces"} for t in shown["tensors"]}
     state = {key: value for key, value in shown["trainer_state"].items() if key != "ranks"}
     return shown["step"], tensors, state
@@ -111,10 +110,7 @@ def check(args, folder, save, load, number):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    for name in ("dump", "mpirun", "resave", "ckpt"):
-        parser.add_argument("--" + name)
-    args = parser.parse_args()
+    args = dump.arguments()
     with dump.Folder() as folder:
         saves = some_saves()
         loads = covering(saves)

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 
-import numpy
 import torch
 from transformers import T5Config, T5ForConditionalGeneration
 
@@ -42,8 +41,8 @@ def ours(args, folder, name, recipe, overrides, checkpoint):
     case = {"name": name, "mode": "logits", "recipe": str(recipe), "overrides": overrides, "checkpoint": str(checkpoint),
             "first": 30, "rows": ROWS}
     output = dump.dump(args, folder, 1, [case])[name]
-    values = {key: torch.from_numpy(numpy.fromfile(output / f"{key}.f32", dtype=numpy.float32)) for key in ("loss", "logits")}
-    return {"loss": values["loss"][0], "logits": values["logits"].view(ROWS, -1)}, t5_oracle.pairs(output)
+    values = {"loss": dump.read_f32(output, "loss")[0], "logits": dump.read_f32(output, "logits").view(ROWS, -1)}
+    return values, t5_oracle.pairs(output)
 
 
 def compare(what, actual, expected):
@@ -62,7 +61,7 @@ def check_import(args, folder, name):
             parameter.add_(torch.randn_like(parameter) * 0.1)
     source, checkpoint = folder / f"made-{name}", folder / f"imported-{name}"
     model.save_pretrained(source)
-    subprocess.run([args.ckpt, "import", str(source), "--output", str(checkpoint)], check=True, stdout=subprocess.DEVNULL)
+    trained.command(args.ckpt, "import", source, "--output", checkpoint)
     (recipe,) = checkpoint.glob("step-*/recipe.yaml")
     values, pairs = ours(args, folder, f"import-{name}", recipe, DATA, checkpoint)
     return compare(f"{name} after its import", values, evaluate(model, pairs))
@@ -72,7 +71,7 @@ def check_export(args, folder, name):
     run, export = folder / f"run-{name}", folder / f"export-{name}"
     overrides = TRAINED[name] + DATA + ["train.steps=3", "checkpoint.every_steps=0", "model.dropout=0.1"]
     trained.train(args, run, overrides, 2)
-    subprocess.run([args.ckpt, "export", str(run), "--output", str(export)], check=True, stdout=subprocess.DEVNULL)
+    trained.command(args.ckpt, "export", run, "--output", export)
     values, pairs = ours(args, folder, f"export-{name}", dump.RECIPE, overrides, run)
     ok = compare(f"{name} in transformers 4", evaluate(T5ForConditionalGeneration.from_pretrained(export), pairs), values)
     return compare(f"{name} in transformers 5", in_other_transformers(args, export, pairs, folder), values) and ok
