@@ -15,10 +15,10 @@ import warnings
 import zlib
 
 import numpy
-import tokenizers
 from rouge_score import rouge_scorer
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import byte_level
 import chat_folder
 
 VOCABULARY = 4096
@@ -73,12 +73,8 @@ def items(paths, known=()):
 
 
 def make_tokenizer(folder, paths):
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = tokenizers.decoders.ByteLevel()
-    trainer = tokenizers.trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=chat_folder.SPECIAL, show_progress=False,
-                                             initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet())
-    tokenizer.train([str(path) for path in paths], trainer)
+    lines = (line for path in paths for line in open(path, encoding="utf-8"))
+    tokenizer = byte_level.train(byte_level.GPT2, lines, VOCABULARY, chat_folder.SPECIAL)
     chat_folder.write(folder)  # its template, and the token that ends a turn
     tokenizer.save(str(folder / "tokenizer.json"))
 

@@ -4,10 +4,11 @@ one process, and on the run folder over 2 and 3 ranks. And recipes/tasks/convert
 usage: evaluate_oracle.py --echelon PROGRAM --ckpt PROGRAM ... | evaluate_oracle.py --recipes"""
 import json
 import math
+import pathlib
 import sys
 import time
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import processors
 
 import dump
 import evaluate_items
@@ -15,8 +16,9 @@ import harness
 import task_recipes
 from trained import command
 
-LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import byte_level
+
 VOCAB = 700
 TRAINED = ["train.steps=250", "train.micro_batch_size=6", "data.kind=tokens", "data.seq_len=96", "model.hidden_size=64",
            "model.intermediate_size=160", "model.max_positions=1024", "model.init_std=0.04", "checkpoint.every_steps=0"]
@@ -32,19 +34,12 @@ UNTIL = ("\n ", "or", "ch")  # one token holds the last two
 AFTER = "="
 
 
-def byte_level(path, documents, begins):
+def make_tokenizer(path, documents, begins):
     """As GPT-2's, where a text without context follows the token that ends texts; `begins`: as Llama 3's, which puts a token
     in front of every text and joins line breaks to the signs before them."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    if begins:
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(LLAMA3), "isolated"),
-                                                           pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
-    tokenizer.decoder = decoders.ByteLevel()
     begin = "<|begin_of_text|>"
-    trainer = trainers.BpeTrainer(vocab_size=VOCAB, special_tokens=["<|endoftext|>", *([begin] if begins else [])],
-                                  show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
-    tokenizer.train_from_iterator(documents, trainer)
+    words = byte_level.split_by(byte_level.LLAMA3) if begins else byte_level.GPT2
+    tokenizer = byte_level.train(words, documents, VOCAB, ["<|endoftext|>", *([begin] if begins else [])])
     if begins:
         tokenizer.post_processor = processors.TemplateProcessing(single=f"{begin} $A", special_tokens=[(begin, 1)])
     tokenizer.save(str(path))
@@ -53,7 +48,7 @@ def byte_level(path, documents, begins):
 def train(args, folder, begins):
     """A run folder, and its export."""
     documents = evaluate_items.documents()
-    byte_level(folder / "tokenizer.json", documents, begins)
+    make_tokenizer(folder / "tokenizer.json", documents, begins)
     with open(folder / "documents.jsonl", "w") as file:
         file.writelines(json.dumps({"text": text}) + "\n" for text in documents)
     report = json.loads(command(args.echelon, "prepare", folder / "documents.jsonl", "-o", folder / "data", "--json",

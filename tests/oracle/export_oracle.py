@@ -7,10 +7,13 @@ import random
 import subprocess
 import sys
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, pre_tokenizers
 
 import dump
 from trained import command
+
+sys.path.append(str(dump.pathlib.Path(__file__).resolve().parents[1] / "support"))
+import byte_level
 
 WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa größe naïve 日本 tau 12 345 if:\n\treturn".split(" ")
 PROMPTS = ["alpha beta", " two  spaces ", "größe\n\ttau 日本", "if:", "x"]
@@ -34,15 +37,10 @@ def lines(count):
     return [" ".join(draw.choice(WORDS) for _ in range(30)) for _ in range(count)]
 
 
-def byte_level(path, prefix=False, specials=("<|endoftext|>",)):
+def make_tokenizer(path, prefix=False, specials=("<|endoftext|>",)):
     """As GPT-2's: no post-processor, one special symbol that ends a text."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=list(specials), show_progress=False,
-                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
-    tokenizer.train_from_iterator(lines(200), trainer)
-    tokenizer.save(str(path))
+    words = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
+    byte_level.train(words, lines(200), 400, specials).save(str(path))
 
 
 def chat_model(folder):
@@ -52,7 +50,7 @@ def chat_model(folder):
     torch.manual_seed(5)
     ids = {"bos_token_id": None, "eos_token_id": 1, "pad_token_id": 0}
     folder.mkdir()
-    byte_level(folder / "tokenizer.json", specials=["<|endoftext|>", "<|im_end|>"])
+    make_tokenizer(folder / "tokenizer.json", specials=["<|endoftext|>", "<|im_end|>"])
     size = Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab_size()
     config = LlamaConfig(vocab_size=size, hidden_size=48, intermediate_size=112, num_hidden_layers=2, num_attention_heads=4,
                          num_key_value_heads=2, max_position_embeddings=512, rms_norm_eps=1e-5, initializer_range=0.6, **ids)
@@ -80,8 +78,8 @@ def prepare(args, folder):
     with open(folder / "pairs.jsonl", "w") as file:
         for text in lines(60):
             print(json.dumps({"source": text[:50], "target": text[50:80]}), file=file)
-    byte_level(folder / "tokenizer.json")
-    byte_level(folder / "prefix.json", prefix=True)
+    make_tokenizer(folder / "tokenizer.json")
+    make_tokenizer(folder / "prefix.json", prefix=True)
     unigram(folder / "spiece.model")
     chat_model(folder / "hf")
     command(args.ckpt, "import", folder / "hf", "--output", folder / "imported")

@@ -6,6 +6,7 @@ import json
 import random
 import struct
 import subprocess
+import sys
 import tempfile
 import unicodedata
 from pathlib import Path
@@ -15,12 +16,12 @@ import sentencepiece
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+sys.path.append(str(Path(__file__).resolve().parents[1] / "support"))
+from byte_level import ALPHABET, GPT2, LLAMA3, UNSPLIT, split_by, train
+
 QWEN = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 DEEPSEEK = (r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
             r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
-ALPHABET = pre_tokenizers.ByteLevel.alphabet()
 SPECIALS = ["[PAD]", "[BOT]", "[EOT]", "[UNK]", "<|endoftext|>", "<|begin_of_text|>", "<|end_of_text|>", "</s>", "<s>",
             "<mask>", "word", "<extra_id_0>", "<extra_id_7>", "[MASK", "<0x41>", "<|end|>", "self.", "<unk>"]
 
@@ -153,69 +154,48 @@ def compare(name, texts, expected, found):
 
 def byte_level_steps():
     split = pre_tokenizers.Split
-    plain = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     return {
-        "gpt2": pre_tokenizers.ByteLevel(add_prefix_space=False),
+        "gpt2": GPT2,
         "gpt2 prefix": pre_tokenizers.ByteLevel(add_prefix_space=True),
-        "llama3": pre_tokenizers.Sequence([split(Regex(LLAMA3), "isolated"), plain]),
+        "llama3": split_by(LLAMA3),
         "deepseek": pre_tokenizers.Sequence([split(Regex(r"\p{N}{1,3}"), "isolated"),
                                              split(Regex("[一-龥぀-ゟ゠-ヿ]+"), "isolated"),
-                                             split(Regex(DEEPSEEK), "isolated"), plain]),
-        "starcoder": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
-                                              pre_tokenizers.ByteLevel(add_prefix_space=False)]),
+                                             split(Regex(DEEPSEEK), "isolated"), UNSPLIT]),
+        "starcoder": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), GPT2]),
         "digits": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=False),
                                            pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=False)]),
-        "removed": pre_tokenizers.Sequence([split("\n", "removed"), split(Regex(r"\S+"), "merged_with_previous"), plain]),
+        "removed": pre_tokenizers.Sequence([split("\n", "removed"), split(Regex(r"\S+"), "merged_with_previous"), UNSPLIT]),
         "merged": pre_tokenizers.Sequence([split(Regex(r"[\s.]"), "merged_with_next"),
-                                           split(Regex(r"\d*"), "contiguous"), plain]),
-        "inverted": pre_tokenizers.Sequence([split(Regex(r"\p{Lu}?\p{Ll}+|\P{L}"), "removed", invert=True), plain]),
+                                           split(Regex(r"\d*"), "contiguous"), UNSPLIT]),
+        "inverted": pre_tokenizers.Sequence([split(Regex(r"\p{Lu}?\p{Ll}+|\P{L}"), "removed", invert=True), UNSPLIT]),
     }
 
 
-def train(tokenizer, sources, size, specials, alphabet=ALPHABET):
-    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=specials, initial_alphabet=alphabet,
-                                  show_progress=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.train_from_iterator(sources, trainer)
-    return tokenizer
-
-
 def gpt2(sources):
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    return train(tokenizer, sources, 3000, ["<|endoftext|>"])
+    return train(GPT2, sources, 3000)
 
 
 def llama3(sources):
-    tokenizer = Tokenizer(models.BPE(ignore_merges=True))
-    tokenizer.pre_tokenizer = byte_level_steps()["llama3"]
-    train(tokenizer, sources, 3000, ["<|begin_of_text|>", "<|end_of_text|>"])
+    tokenizer = train(split_by(LLAMA3), sources, 3000, ["<|begin_of_text|>", "<|end_of_text|>"], ignore_merges=True)
     template = processors.TemplateProcessing("<|begin_of_text|> $A", special_tokens=[("<|begin_of_text|>", 0)])
     tokenizer.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False), template])
     return tokenizer
 
 
 def article(sources):
-    tokenizer = Tokenizer(models.BPE(byte_fallback=True, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=False)
-    return train(tokenizer, [text[:3000] for text in sources], 2000, ["[PAD]", "[BOT]", "[EOT]", "[UNK]"], [])
+    words = pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=False)
+    return train(words, [text[:3000] for text in sources], 2000, ["[PAD]", "[BOT]", "[EOT]", "[UNK]"], [], byte_fallback=True,
+                 unk_token="[UNK]")
 
 
 def fused(sources):
-    tokenizer = Tokenizer(models.BPE(unk_token="[UNK]", fuse_unk=True))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    train(tokenizer, sources[:20], 1000, ["[UNK]", "</s>"], [])
+    tokenizer = train(GPT2, sources[:20], 1000, ["[UNK]", "</s>"], [], unk_token="[UNK]", fuse_unk=True)
     tokenizer.post_processor = processors.TemplateProcessing("$A </s>", special_tokens=[("</s>", 1)])
     return tokenizer
 
 
 def qwen(sources):
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.normalizer = normalizers.NFC()
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
-        pre_tokenizers.Split(Regex(QWEN), "isolated"),
-        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
-    train(tokenizer, sources, 2500, ["<|endoftext|>"])
+    tokenizer = train(split_by(QWEN), sources, 2500, normalizer=normalizers.NFC())
     tokenizer.add_tokens([AddedToken("word", single_word=True), AddedToken("<mask>", lstrip=True),
                           AddedToken("[MASK", rstrip=True, normalized=False), AddedToken("self.", normalized=True),
                           AddedToken("Ångström"), AddedToken("[EOT]", special=True), AddedToken("[EO")])
@@ -223,10 +203,8 @@ def qwen(sources):
 
 
 def lowercase(sources):
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
-    tokenizer.pre_tokenizer = byte_level_steps()["starcoder"]
-    train(tokenizer, sources, 2000, ["<s>", "</s>"])
+    tokenizer = train(byte_level_steps()["starcoder"], sources, 2000, ["<s>", "</s>"],
+                      normalizer=normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()]))
     tokenizer.add_tokens([AddedToken("SELF", normalized=True, lstrip=True, rstrip=True), AddedToken("ﬁne", single_word=True)])
     tokenizer.post_processor = processors.RobertaProcessing(("</s>", 1), ("<s>", 0))
     return tokenizer

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shutil
+import sys
 import time
 from pathlib import Path
 
@@ -16,8 +17,8 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 
 from machine import ROOT
 
-LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+sys.path.append(str(ROOT / "tests" / "support"))
+import byte_level
 
 
 def documents(megabytes):
@@ -36,14 +37,8 @@ def documents(megabytes):
     return made
 
 
-def train_json(texts, split, vocabulary):
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = split
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=["<|endoftext|>"], show_progress=False,
-                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
-    tokenizer.train_from_iterator(texts[:2000], trainer)
-    return tokenizer
+def train_json(texts, words):
+    return byte_level.train(words, texts[:2000], 16000)
 
 
 def train_pieces(texts, vocabulary):
@@ -104,14 +99,12 @@ class Sentencepiece:
 
 def kinds(texts):
     """{name: (title, what makes the peer)}; each is trained when it is its turn."""
-    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    llama3 = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(LLAMA3), "isolated"), byte_level])
     return {
-        "gpt2": ("tokenizer.json, GPT-2 style",
-                 lambda: Json(train_json(texts, pre_tokenizers.ByteLevel(add_prefix_space=False), 16000))),
-        "llama3": ("tokenizer.json, Llama 3 style", lambda: Json(train_json(texts, llama3, 16000))),
+        "gpt2": ("tokenizer.json, GPT-2 style", lambda: Json(train_json(texts, byte_level.GPT2))),
+        "llama3": ("tokenizer.json, Llama 3 style",
+                   lambda: Json(train_json(texts, byte_level.split_by(byte_level.LLAMA3)))),
         "unigram": ("tokenizer.json, unigram", lambda: Json(train_pieces(texts, 8000))),
-        "unsplit": ("tokenizer.json, no splitting", lambda: Json(train_json(texts, byte_level, 16000))),
+        "unsplit": ("tokenizer.json, no splitting", lambda: Json(train_json(texts, byte_level.UNSPLIT))),
         "sentencepiece_bpe": ("sentencepiece, BPE as `--train-tokenizer` makes it", lambda: Sentencepiece(train_model(
             texts, model_type="bpe", vocab_size=8000, byte_fallback=True, split_digits=True,
             normalization_rule_name="identity", add_dummy_prefix=False, remove_extra_whitespaces=False,
