@@ -147,10 +147,9 @@ class Tests(product.Case):
         (self.folder / "questions.jsonl").write_text('{"context": "alpha", "choices": ["beta", "mu"], "answer": 1}\n')
 
         def value(command, codes):
-            ran = subprocess.run([str(word).format(self.checkpoints()[-1]) for word in command] + ["--json"], cwd=self.folder, text=True,
-                                 env=product.environment(), capture_output=True, timeout=product.WAIT_S)
-            self.assertIn(ran.returncode, codes, (command, ran.stderr))
-            return json.loads(ran.stdout)
+            ran = self.command(*(str(word).format(self.checkpoints()[-1]) for word in command), "--json", code=None)
+            self.assertIn(ran.code, codes, str(ran))
+            return json.loads(ran.out)
 
         for command, (codes, words) in JSON.items():
             self.assertIsInstance(value([*command, *words], codes), list if command[1:] in LISTS else dict)

@@ -128,8 +128,7 @@ class Tests(product.Case):
         self.assertEqual(result.err.splitlines(True)[-1], f"echelon: run folder (run.dir) 'run': in "
                          f"use by process {process.pid} on {product.socket.gethostname()}; wait for it, or give this "
                          "run another run.dir\n")
-        process.terminate()
-        self.assertEqual(85, process.wait(product.WAIT_S))
+        self.stop(process)
         self.metrics()
 
     def test_checkpoint_of_another_model_on_several_ranks(self):

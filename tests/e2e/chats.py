@@ -1,12 +1,8 @@
 """Conversations from a JSONL file to training: what is trained is the same for any ranks, and nothing is lost on the way."""
 import json
-import pathlib
 import random
-import sys
 
 import product
-
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import chat_folder
 
 ON_CHATS = {"data.kind": "chat", "data.path": "data/train.tok", "data.validation.path": "data/valid.tok",

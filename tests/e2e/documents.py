@@ -18,15 +18,11 @@ import pathlib
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 
 import product
+import chat_folder
 import summaries
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests/support"))
-import chat_folder
 NEEDS = {"needs-network", "needs-root", "needs-time", "needs-slurm", "needs-docker", "needs-aws", "needs-device"}
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```", re.S | re.M)
 INLINE = re.compile(r"`((?:echelon|echelon-ckpt) [a-z][^`]*)`")
@@ -131,8 +127,8 @@ class Tests(product.Case):
 
     def make_folder(self):
         for name in ("recipes", "cluster", "docker", "docs", "tests", "tools", "make.sh", "CMakePresets.json"):
-            (self.folder / name).symlink_to(ROOT / name)
-        (self.folder / "echelon").symlink_to(ROOT)
+            (self.folder / name).symlink_to(product.TOP / name)
+        (self.folder / "echelon").symlink_to(product.TOP)
         (self.folder / "fsx" / "runs").mkdir(parents=True)
         (self.folder / "fsx" / "images").mkdir()
         for image in ("echelon.sif", "images/echelon.sif", "images/echelon.sqsh"):
@@ -161,11 +157,11 @@ class Tests(product.Case):
         self.train(self.recipe("base.yaml", **base), "run.dir=base")
         self.command(product.CKPT, "export", "base", "--output", "hf")
         chat_folder.write(self.folder / "hf")
-        text = (ROOT / "docs/fine_tuning.md").read_text()
+        text = (product.TOP / "docs/fine_tuning.md").read_text()
         (self.folder / "tune.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
         chat_folder.write_chats(self.folder / "chats.jsonl", [[("user", "alpha?"), ("assistant", "beta")]] * 9)
         (self.folder / "lora.yml").write_text("base_model: org/hf\nadapter: lora\nsequence_len: 256\n")
-        text = (ROOT / "docs/preference.md").read_text()
+        text = (product.TOP / "docs/preference.md").read_text()
         (self.folder / "prefer.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
         (self.folder / "prefs.jsonl").write_text('{"prompt": "alpha?", "chosen": "beta", "rejected": "no"}\n' * 9)
         (self.folder / "sharegpt.jsonl").write_text(
@@ -187,7 +183,7 @@ class Tests(product.Case):
         t5 = {**summaries.T5, "data.path": "t5/train.tok", "train.steps": 3, "train.validate_every_steps": 0}
         t5 = {name: value for name, value in t5.items() if not name.startswith("data.validation")}
         self.train(self.recipe("t5.yaml", **t5), "run.dir=runs/t5")
-        self.train(ROOT / "recipes/lora_smoke.yaml", "run.dir=runs/lora-smoke", "train.steps=2", "schedule.warmup_steps=1")
+        self.train(product.TOP / "recipes/lora_smoke.yaml", "run.dir=runs/lora-smoke", "train.steps=2", "schedule.warmup_steps=1")
         self.command(product.ECHELON, "prepare", "chats.jsonl", "--format", "chat", "--tokenizer", "hf", "-o", "data/chats")
         self.command(product.ECHELON, "prepare", "prefs.jsonl", "--format", "preference", "--tokenizer", "hf", "-o", "data/prefs")
         self.train("tune.yaml", "train.steps=1", "schedule.warmup_steps=0")
@@ -222,12 +218,11 @@ class Tests(product.Case):
         allowed = {0, 3} if command.needs else {0}
         allowed |= {1} if arguments[:1] == ["diff"] else set()
         binary = product.ECHELON if program == "echelon" else product.CKPT
-        ran = subprocess.run([binary, *arguments], cwd=self.folder, env=product.environment(), text=True,
-                                     stdin=subprocess.DEVNULL, capture_output=True, timeout=product.WAIT_S)
+        ran = self.command(binary, *arguments, code=None)
         self.done[how] += 1
-        if ran.returncode not in allowed:
+        if ran.code not in allowed:
             self.findings.append(f"{command.page}:{command.line}: {command.text}\n    tried: {program} "
-                                 f"{shlex.join(arguments)}\n    exit {ran.returncode}: {ran.stderr.strip()[-600:]}")
+                                 f"{shlex.join(arguments)}\n    exit {ran.code}: {ran.err.strip()[-600:]}")
 
     def remove(self, path):
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
@@ -259,7 +254,7 @@ class Tests(product.Case):
             return
         files = [word for word in words if re.match(r"(cluster|docker|recipes|tests|docs)/[\w./-]+$", word)]
         for word in files:
-            if not (ROOT / word).exists():
+            if not (product.TOP / word).exists():
                 self.findings.append(f"{command.page}:{command.line}: there is no {word}")
         if command.needs:
             self.skipped[command.needs[0]].append(command)
@@ -295,8 +290,8 @@ class Tests(product.Case):
     def test_every_command_of_the_documents_is_taken(self):
         self.make_folder()
         self.make_runs()
-        for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
-            name, text = page.relative_to(ROOT), page.read_text()
+        for page in [product.TOP / "README.md", *sorted((product.TOP / "docs").glob("*.md"))]:
+            name, text = page.relative_to(product.TOP), page.read_text()
             for command in blocks(name, text):
                 self.check(command)
             self.check_inline(name, text)
@@ -310,7 +305,7 @@ class Tests(product.Case):
     def test_the_table_of_models_says_what_the_programs_do(self):
         """Of docs/models.md: the kinds, their smallest and largest preset, and what each can."""
         presets = collections.defaultdict(list)
-        for name, kind, count in re.findall(r"(?m)^\| `(\w+)` \| `(\w+)` \| ([\d,]+) \|", (ROOT / "docs/recipe.md").read_text()):
+        for name, kind, count in re.findall(r"(?m)^\| `(\w+)` \| `(\w+)` \| ([\d,]+) \|", (product.TOP / "docs/recipe.md").read_text()):
             presets[kind].append((int(count.replace(",", "")), name))
         (self.folder / "config.json").write_text('{"model_type": "none"}')
         (self.folder / "model.safetensors").write_bytes(bytes([2, 0, 0, 0, 0, 0, 0, 0]) + b"{}")
@@ -319,7 +314,7 @@ class Tests(product.Case):
         kinds = json.loads(self.command(product.ECHELON, "validate", "--schema").out)["properties"]["model"]["properties"]["kind"]
         data = {"tokens": "synthetic_tokens", "pairs": "synthetic_pairs", "images": "synthetic_images"}
         rows = re.findall(r"(?m)^\| `(\w+)` \| [^|]+ \| ([^|]+) \| (\w+) \| (yes|no) \| (yes|no) \|$",
-                          (ROOT / "docs/models.md").read_text())
+                          (product.TOP / "docs/models.md").read_text())
         self.assertEqual(kinds["enum"], [kind for kind, *_ in rows])
         for kind, sizes, trains_on, lora, folder in rows:
             with self.subTest(kind):

@@ -3,7 +3,7 @@ import json
 import re
 
 import product
-from sample import LINE, byte_level_tokenizer
+from sample import LINE, TOKENIZER
 
 WORDS = LINE.split()
 
@@ -30,7 +30,7 @@ class Tests(product.Case):
             (self.folder / f"{name}.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
 
     def trained(self, *overrides, ranks=2, **keys):
-        (self.folder / "tokenizer.json").write_text(byte_level_tokenizer())
+        (self.folder / "tokenizer.json").write_text(TOKENIZER)
         (self.folder / "text.txt").write_text(LINE * 400)
         self.command(product.ECHELON, "prepare", "text.txt", "-o", "data", "--tokenizer", "tokenizer.json",
                      "--validation-fraction", 0)

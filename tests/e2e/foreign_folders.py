@@ -3,7 +3,6 @@ and a folder of another user is refused. Every name that a run, a conversion and
 import os
 import pathlib
 import re
-import subprocess
 
 import product
 
@@ -30,7 +29,7 @@ class Tests(product.Case):
             for name in left:
                 (self.folder / name).unlink(missing_ok=True)
                 self.plant(name, kind)
-            result = self.run_to_end(command)
+            result = self.command(*command, code=None)
             self.assertEqual(VICTIM, self.victim.read_text(), str(result))
             if result.code == 0:
                 return
@@ -38,11 +37,6 @@ class Tests(product.Case):
             self.assertTrue(blamed, f"{result}\nnames none of the links")
             (self.folder / blamed[0]).unlink(missing_ok=True)
             left.remove(blamed[0])
-
-    def run_to_end(self, command):
-        ran = subprocess.run([str(a) for a in command], cwd=self.folder, env=product.environment(), text=True,
-                             stdin=subprocess.DEVNULL, capture_output=True, timeout=product.WAIT_S)
-        return product.Result(command, ran.returncode, ran.stdout, ran.stderr)
 
     def files_below(self, folder, but=()):
         root = self.folder / folder
@@ -60,7 +54,7 @@ class Tests(product.Case):
         path.mkdir(parents=True, exist_ok=True)
         os.chown(path, OTHER, OTHER)
         before = sorted(path.rglob("*"))
-        result = self.run_to_end(command)
+        result = self.command(*command, code=None)
         self.assertIn(result.code, (2, 4), str(result))
         self.assertIn(f"belongs to user {OTHER}", result.err)
         self.assertEqual(before, sorted(path.rglob("*")))
@@ -113,7 +107,7 @@ class Tests(product.Case):
 
     def partial_folder(self, command):
         """Where a conversion works until its output is whole: it says so when it may write nothing."""
-        result = self.run_to_end(["bash", "-c", f"ulimit -f 0; {' '.join(map(str, command))}"])
+        result = self.command("bash", "-c", f"ulimit -f 0; {' '.join(map(str, command))}", code=None)
         found = re.search(r"'([^']*\.partial-[0-9a-f]{8})", result.err)
         self.assertTrue(found, str(result))
         return pathlib.Path(found[1]).name

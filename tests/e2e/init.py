@@ -1,11 +1,8 @@
 """echelon init: five questions, and a recipe that validates, fits and trains."""
 import os
 import pty
-import sys
 
 import product
-
-sys.path.append(str(product.TOP / "tests/support"))
 import chat_folder
 
 QUESTIONS = ("--goal", "--model", "--data", "--machines", "--steps")

@@ -49,11 +49,11 @@ class Tests(product.Case):
         that were .venv's."""
         self.mount(self.folder, "-o", "size=2g")
         self.folder.chmod(0o755)
-        package = subprocess.run([sys.executable, product.TOP / "tools/package/package.py", "--build", BUILD, "--output", "made",
-                                  "--forms", *forms], cwd=self.folder, env=product.environment(), capture_output=True, text=True)
-        if package.returncode == 3 and "make packages on Debian 12" in package.stderr:
-            self.skipTest(package.stderr.strip())
-        self.assertEqual(0, package.returncode, package.stdout + package.stderr)
+        made = self.command(sys.executable, product.TOP / "tools/package/package.py", "--build", BUILD, "--output", "made",
+                            "--forms", *forms, code=None)
+        if made.code == 3 and "make packages on Debian 12" in made.err:
+            self.skipTest(made.err.strip())
+        self.assertEqual(0, made.code, str(made))
         built_with = next(product.TOP.glob(".venv/lib/python3*/site-packages"))
         site = self.folder / "site"
         site.mkdir()

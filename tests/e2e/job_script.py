@@ -1,7 +1,6 @@
 """The job script and the supervisor that it starts, on a machine without Slurm, whose commands are stand-ins: what they
 take from files that others may have written in the run's logs/, and which folders they refuse."""
 import os
-import pathlib
 import signal
 import subprocess
 import time

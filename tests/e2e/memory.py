@@ -5,7 +5,6 @@ import contextlib
 import os
 import re
 import shutil
-import signal
 import time
 
 import product
@@ -179,8 +178,7 @@ class Tests(product.Case):
             for number in range(100):
                 (self.memory / f"filler-{number}").touch()
         self.wait_for("three failed saves", lambda: "memory checkpoints are off" in self.stderr_of_started())
-        process.send_signal(signal.SIGTERM)
-        self.assertEqual(85, process.wait(product.WAIT_S), self.stderr_of_started())
+        self.stop(process)
         said = self.stderr_of_started()
         self.assertRegex(said, r"warning: step \d+ was not saved to memory: .*No space left on device; training continues")
         self.assertRegex(said, r"; that is 3 in a row: memory checkpoints are off until the next start")
@@ -219,8 +217,7 @@ class Tests(product.Case):
         self.memory_recipe(**{"train.steps": 100000})
         process = self.start(*self.train_command("recipe.yaml", ranks=2))
         self.wait_for_step(5, process=process)
-        process.send_signal(signal.SIGTERM)
-        self.assertEqual(85, process.wait(product.WAIT_S), self.stderr_of_started())
+        self.stop(process)
         self.assertEqual([], list(self.memory.iterdir()))
         self.assertEqual(1, len(self.checkpoints()))
 
@@ -230,8 +227,7 @@ class Tests(product.Case):
         newest = self.steps_in_memory()[-1]
         process = self.start(*self.train_command("recipe.yaml", ranks=2))
         self.wait_for("the ranks to look for one", lambda: "looking for a checkpoint" in self.stderr_of_started())
-        process.send_signal(signal.SIGTERM)
-        self.assertEqual(85, process.wait(product.WAIT_S), self.stderr_of_started())
+        self.stop(process)
         [saved] = self.checkpoints()
         self.assertGreaterEqual(int(saved.name[5:14]), newest)
         self.assertEqual([], list(self.memory.iterdir()))

@@ -6,12 +6,9 @@ import pathlib
 import re
 import resource
 import statistics
-import sys
 import xml.etree.ElementTree
 
 import product
-
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import chat_folder
 
 RECIPES = product.TOP / "recipes"
@@ -412,8 +409,7 @@ class Tests(product.Case):
         process = self.start(*self.train_command(*words))
         there = lambda: (self.folder / "run/forecast.json").exists() and condition(self.forecast_json())
         self.wait_for("forecast.json", lambda: process.poll() is not None or there())
-        process.terminate()
-        self.assertEqual(85, process.wait(product.WAIT_S))
+        self.stop(process)
         return self.stderr_of_started()
 
     def test_a_run_is_planned_by_another_process_once(self):

@@ -1,15 +1,10 @@
 """Pairs of answers from a JSONL file to a model trained with DPO: what it learns, what it compares with, what is refused."""
 import json
 import math
-import pathlib
 import random
 import re
-import signal
-import sys
 
 import product
-
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import chat_folder
 
 ON_PAIRS = {"data.kind": "preference", "data.path": "data/train.tok", "data.validation.path": "data/valid.tok",
@@ -92,9 +87,7 @@ class Tests(product.Case):
         recipe = self.recipe(**ON_PAIRS)
         process = self.start(*self.train_command(recipe, "run.dir=run", ranks=2))
         self.wait_for("the reference", lambda: "reference log-probabilities" in self.stderr_of_started() or process.poll() is not None)
-        for pid in product.descendants(process.pid) + [process.pid]:
-            product.kill(pid, signal.SIGKILL)
-        process.wait(product.WAIT_S)
+        self.end(process)
         self.assertEqual([], self.checkpoints("run"), "killed before the first step")
         self.train(recipe, "run.dir=run", ranks=2)
         self.train(recipe, "run.dir=whole", ranks=2)

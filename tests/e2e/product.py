@@ -31,6 +31,7 @@ ERRORS = (2, 3, 4, 5, 6, 7)
 SKIPPED = 77  # CTest knows this exit code (CMakeLists.txt)
 OWN_MOUNTS = "ECHELON_OWN_MOUNTS"  # empty: this process is in a mount namespace of its own; else why it is not
 TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(TOP / "tests/support"))
 SCRIPT = pathlib.Path(sys.argv[0]).stem
 GOLDEN = TOP / "tests" / "golden" / "e2e" / f"{SCRIPT}.txt"
 
@@ -118,11 +119,12 @@ class Case(unittest.TestCase):
     # -- commands
 
     def command(self, *arguments, code=0, typed="", **more):
-        """Runs a command to its end and demands its exit code. `typed`: its standard input."""
+        """Runs a command to its end and demands its exit code, if any. `typed`: its standard input."""
         ran = subprocess.run([str(a) for a in arguments], cwd=self.folder, env=environment(**more), text=True,
                              input=typed, capture_output=True, timeout=WAIT_S)
         result = Result(arguments, ran.returncode, ran.stdout, ran.stderr)
-        self.assertEqual(code, result.code, str(result))
+        if code is not None:
+            self.assertEqual(code, result.code, str(result))
         return result
 
     def on_terminal(self, *arguments):
@@ -174,6 +176,11 @@ class Case(unittest.TestCase):
     def stderr_of_started(self, number=None):
         """What the command that was started as number 1, 2, ... said; without a number, the last one."""
         return (self.folder / f"stderr-{number or self.started}.txt").read_text()
+
+    def stop(self, process, number=signal.SIGTERM):
+        """A run saves and exits with 85 at a signal."""
+        process.send_signal(number)
+        self.assertEqual(85, process.wait(WAIT_S), self.stderr_of_started())
 
     def end(self, process):
         for pid in descendants(process.pid) + [process.pid]:

@@ -44,8 +44,7 @@ class Tests(product.Case):
 
     def stop_and_resume(self, number, ranks):
         process = self.start_run(ranks)
-        process.send_signal(number)
-        self.assertEqual(85, process.wait(product.WAIT_S), self.stderr_of_started())
+        self.stop(process, number)
         stopped_at = len(self.metrics())
         self.assertIn(f"stopped after step {stopped_at} as requested", self.stderr_of_started())
         newest = self.checkpoints()[-1]
@@ -106,9 +105,7 @@ class Tests(product.Case):
                 signal_all(signal.SIGCONT)
             return behind and (done, saved)
         done, saved = self.wait_for("a step behind a checkpoint", stopped_behind_a_checkpoint)
-        for pid in {process.pid, *victims}:
-            product.kill(pid, signal.SIGKILL)
-        process.wait(product.WAIT_S)
+        self.end(process)
         self.wait_for("the ranks to be gone", lambda: not any(map(product.alive, victims)))
         with metrics.open("a") as file:
             file.write('{"step":' + str(done + 1) + ',"loss":5.')  # as a kill in the middle of a write leaves it

@@ -50,8 +50,7 @@ class Tests(product.Case):
         second = self.start(*job)
         self.assertEqual(5, first.wait(product.WAIT_S))
         self.assertIn("has a new owner", self.stderr_of_started(1))
-        second.terminate()
-        self.assertEqual(85, second.wait(product.WAIT_S))
+        self.stop(second)
         for folder in self.checkpoints():
             self.command(product.CKPT, "verify", folder)
 

@@ -2,7 +2,6 @@
 import contextlib
 import pathlib
 import re
-import signal
 import socket
 import struct
 
@@ -53,8 +52,7 @@ class Tests(product.Case):
             self.addCleanup(strangers[-1].close)
         before = self.commits()
         self.wait_for("more checkpoints", lambda: process.poll() is not None or self.commits() > before + 3)
-        process.send_signal(signal.SIGTERM)
-        self.assertEqual(85, process.wait(product.WAIT_S), self.stderr_of_started())
+        self.stop(process)
         self.assertNotRegex(self.stderr_of_started(), re.compile("warning|not saved", re.I))
 
 

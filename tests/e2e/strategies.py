@@ -1,6 +1,5 @@
 """Strategies, precision and memory of the engine as a user meets them: same training, other lifetimes; a run can change
 its strategy between two starts; half precision finds its scale; what is printed is what is kept."""
-import json
 import re
 import signal
 
@@ -128,6 +127,9 @@ class Tests(product.Case):
         result = self.train("recipe.yaml", "train.steps=80", *overflow[1:], "checkpoint.keep_last=0", code=6)
         newest = int(self.checkpoints()[-1].name.split("-")[1].split(".")[0])
         self.assertTrue(result.err.rstrip().endswith(f"the newest checkpoint, of step {newest}, is intact"), result.err)
+        log = (self.folder / "run/logs/rank-0.log").read_text()  # an error leaves memory and the last collectives there
+        self.assertRegex(log, r" D \[rank 0/1 .*memory of this rank: weights ")
+        self.assertRegex(log, r"#\d+ reduce-scatter '[^']+' ")
 
     def test_muon_goes_on_with_other_ranks_and_strategies_but_not_as_another_optimizer(self):
         muon = ["optim.kind=muon", *product.ALWAYS_CONSTANT]
@@ -179,12 +181,6 @@ class Tests(product.Case):
         product.kill(process.pid, signal.SIGUSR1)
         self.wait_for("a second report", lambda: (self.folder / "run/logs/rank-0.log").read_text()
                       .count("memory of this rank") > before)
-
-    def test_an_error_leaves_memory_and_the_last_collectives_in_the_log(self):
-        self.test_steps_that_are_not_finite_are_left_out_and_end_the_run_when_there_are_too_many()
-        log = (self.folder / "run/logs/rank-0.log").read_text()
-        self.assertRegex(log, r" D \[rank 0/1 .*memory of this rank: weights ")
-        self.assertRegex(log, r"#\d+ reduce-scatter '[^']+' ")
 
     def test_persistent_bytes_are_those_of_the_formula(self):
         sizes = {"model.hidden_size": 160, "model.intermediate_size": 352, "model.vocab_size": 1009}
