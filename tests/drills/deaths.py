@@ -5,8 +5,8 @@ import time
 
 import slurm
 from slurm import node
-from stops import back_and_done
-from trial import Trial, train_undisturbed
+from stops import back_and_done, done
+from trial import Trial
 
 BACK = 5  # until the next step after the death of a rank
 BACK_OTHER_NODES = 15  # after the loss of a node, which is silent for 5 s
@@ -25,12 +25,6 @@ def in_place_and_done(trial, work, seconds):
     """The ranks start again on the nodes that the job has; to the end."""
     trial.back_in_place(seconds)
     return done(trial, work)
-
-
-def done(trial, work):
-    trial.finish()
-    trial.check(train_undisturbed(work, trial.steps, ranks=8 - 2 * trial.spare))
-    return trial.row
 
 
 def death_of(rank, where):

@@ -7,7 +7,7 @@ import time
 import slurm
 from deaths import BACK_OTHER_NODES, SILENCE, in_place_and_done, start
 from slurm import node, on_node
-from trial import train_undisturbed
+from stops import done
 
 SLOW_NOTICED = 60
 
@@ -27,9 +27,7 @@ def disk_full(work):
     trial.fault(lambda: fill_disk(trial))
     trial.detected(r"rank [45]'s shard on n2\b.*No space left", SILENCE)
     empty_disk(trial)
-    trial.finish()
-    trial.check(train_undisturbed(work, 100))
-    return trial.row
+    return done(trial, work)
 
 
 def disk_stays_full(work):
@@ -43,9 +41,7 @@ def disk_stays_full(work):
         trial.fail(f"the job ended with {slurm.field(trial.job, 'ExitCode')}, expected 5:0")
     empty_disk(trial)
     trial.submit_again()
-    trial.finish()
-    trial.check(train_undisturbed(work, 100))
-    return trial.row
+    return done(trial, work)
 
 
 def between_saves(trial):
@@ -70,9 +66,7 @@ def node_slow_network(work):
     trial.fault(lambda: node("slow", "n2", "6mbit"))
     trial.detected(r"node n2 has a slow network", SLOW_NOTICED)
     node("restore", "n2")
-    trial.finish()
-    trial.check(train_undisturbed(work, trial.steps))
-    return trial.row
+    return done(trial, work)
 
 
 class Slowed:
@@ -111,9 +105,7 @@ def node_slow_cores(work):
         trial.detected(r"(rank [45] \(n2\)|node n2) is a straggler", SLOW_NOTICED)
     finally:
         slowed.end()
-    trial.finish()
-    trial.check(train_undisturbed(work, trial.steps))
-    return trial.row
+    return done(trial, work)
 
 
 DRILLS = [rank_frozen, disk_full, disk_stays_full, node_slow_network, node_slow_cores]
