@@ -4,7 +4,6 @@ A row's `headline` is a docstring's summary line (its first paragraph), its `tex
 summary has fewer than 3 or whose text has fewer than 12 words, and all but the first of those with the same summary or
 the same text, so that no pair of the validation set is in the training set as well.
 """
-import argparse
 import ast
 import csv
 import pathlib
@@ -45,10 +44,3 @@ def write(folder, output):
         writer = csv.writer(file)
         writer.writerow(("headline", "text"))
         writer.writerows(pairs(folder))
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("output", type=pathlib.Path)
-    write(**vars(parser.parse_args()))

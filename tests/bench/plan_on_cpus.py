@@ -125,12 +125,11 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("echelon", type=pathlib.Path)
     parser.add_argument("page", type=pathlib.Path)
-    parser.add_argument("--keep", type=pathlib.Path, help="keeps the profiles and runs in this folder")
     arguments = parser.parse_args()
     cores = len(os.sched_getaffinity(0))
     cases = [(1, *shape) for shape in SHAPES] + [(2, *shape) for shape in SHAPES + SHARDED]
     with tempfile.TemporaryDirectory() as made:
-        bench = Bench(arguments.echelon.resolve(), arguments.keep or pathlib.Path(made))
+        bench = Bench(arguments.echelon.resolve(), pathlib.Path(made))
         for _ in range(ROUNDS):
             for number, case in enumerate(cases):
                 for old in bench.folder.glob(f"run-{number}/*"):

@@ -1,7 +1,7 @@
 """The peer: what torch.distributed.checkpoint (DCP) needs to save and load the state of the 179 M Llama of
 recipes/llama_179m_synthetic.yaml: fp32 weights and the two states of Adam, 2.1 GB, cut by DTensor as FSDP2 does.
 
-  checkpoint_dcp.py FOLDER [--ranks 2] [--load-ranks 4] [--repeat 3] [--layers 12]
+  checkpoint_dcp.py FOLDER [--repeat 3] [--layers 12]
 
 Prints one JSON line for each measurement: `what`, `ranks`, `bytes`, `seconds` (median of the repetitions, slowest rank),
 `seconds_all`, `peak_rss_bytes` (of the hungriest rank) and `base_rss_bytes` (of that rank before it began):
@@ -9,7 +9,7 @@ Prints one JSON line for each measurement: `what`, `ranks`, `bytes`, `seconds` (
   async_stall  dcp.async_save until it returns: training waits so long
   async_total  the same until the checkpoint is written
   load         dcp.load into existing tensors with the ranks that saved, files not in the page cache
-  reshard      the same with --load-ranks
+  reshard      the same with four ranks
 Every load is compared with what was saved.
 """
 import argparse
@@ -29,6 +29,8 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
+
+RANKS = 2  # that save
 
 
 def shapes(layers, hidden=768, intermediate=3072, vocabulary=50000, key_value=192):
@@ -144,7 +146,7 @@ def async_save(args, everything, watch):
 
 
 def load(args, everything, watch):
-    what = "reshard" if args.reshards else "load"
+    what = "reshard" if dist.get_world_size() != RANKS else "load"
     target = state(everything["mesh"], args.layers, fill=False)
     expected = {part: everything[part] for part in ("model", "optim")}
     for _ in range(args.repeat):
@@ -174,22 +176,17 @@ def rank_main(args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="where to write, on the disk to be measured; needs twice the bytes")
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--load-ranks", type=int, default=4)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--part", choices=("save", "async", "load"), help=argparse.SUPPRESS)
-    parser.add_argument("--reshards", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.part:
         return rank_main(args)
     # Each measurement in processes of its own, so that its peak memory is its own.
-    for part, ranks in (("async", args.ranks), ("save", args.ranks), ("load", args.ranks),
-                        ("load", args.load_ranks)):
+    for part, ranks in (("async", RANKS), ("save", RANKS), ("load", RANKS), ("load", 2 * RANKS)):
         subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}",
-                        __file__, args.folder, "--part", part, "--repeat", str(args.repeat), "--layers", str(args.layers)]
-                       + (["--reshards"] if part == "load" and ranks != args.ranks else []), check=True,
-                       env={**os.environ, "OMP_NUM_THREADS": "1"})
+                        __file__, args.folder, "--part", part, "--repeat", str(args.repeat), "--layers", str(args.layers)],
+                       check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     shutil.rmtree(pathlib.Path(args.folder) / "saved")
 
 

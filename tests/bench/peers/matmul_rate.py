@@ -3,7 +3,6 @@
 For each weight the three products of a step (output, input gradient, weight gradient), each as often as the step needs
 it; the best of a few tries counts, so that a moment's disturbance does not lower the mark. Prints one JSON line.
 """
-import argparse
 import json
 import time
 
@@ -14,10 +13,10 @@ TOKENS = 1024
 WEIGHTS = ((1152, 768, 12), (768, 768, 12), (6144, 768, 12), (768, 3072, 12), (50000, 768, 1))
 
 
-def best_time(product, tries):
+def best_time(product):
     product()
     times = []
-    for _ in range(tries):
+    for _ in range(4):
         began = time.perf_counter()
         product()
         times.append(time.perf_counter() - began)
@@ -25,9 +24,6 @@ def best_time(product, tries):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--tries", type=int, default=4)
-    args = parser.parse_args()
     torch.set_num_threads(1)
     flops = seconds = 0.0
     for outputs, inputs, count in WEIGHTS:
@@ -35,7 +31,7 @@ def main():
         weight = torch.randn(outputs, inputs).bfloat16()
         gradient = torch.randn(TOKENS, outputs).bfloat16()
         for product in (lambda: x @ weight.t(), lambda: gradient @ weight, lambda: gradient.t() @ x):
-            seconds += count * best_time(product, args.tries)
+            seconds += count * best_time(product)
             flops += count * 2.0 * TOKENS * outputs * inputs
     print(json.dumps({"flops_per_s": flops / seconds}))
 

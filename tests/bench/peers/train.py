@@ -40,7 +40,7 @@ class Text:
         self.vocabulary = model.config.vocab_size
 
     def batch(self, generator):
-        return torch.randint(0, self.vocabulary, (self.args.rows, self.args.seq_len + 1), generator=generator)
+        return torch.randint(0, self.vocabulary, (self.args.rows, 512 + 1), generator=generator)
 
     def loss(self, model, ids):
         logits = model(input_ids=ids[:, :-1]).logits
@@ -211,7 +211,6 @@ def main():
     parser.add_argument("--steps", type=int, default=5, help="that count")
     parser.add_argument("--warm-up", type=int, default=1, help="steps before these")
     parser.add_argument("--rows", type=int, default=2)
-    parser.add_argument("--seq-len", type=int, default=512)
     parser.add_argument("--checkpoint", action="store_true", help="each block keeps only its input and computes again")
     parser.add_argument("--keep-gathered", action="store_true", help="weights stay gathered from forward to backward")
     parser.add_argument("--compile", action="store_true", help="torch.compile of each block")
