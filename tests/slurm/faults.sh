@@ -14,9 +14,7 @@ restore() {
   answers || fail "slurmd does not answer after $1 and restore"
 }
 refuses() {  # refuses EXIT_CODE REGEX ARGUMENTS
-  local code=0
-  "$slurm_sh" "${@:3}" >out.txt 2>&1 || code=$?
-  expect_equal "exit code of ${*:3}" "$1" $code out.txt
+  exits "$1" out.txt "$slurm_sh" "${@:3}"
   expect_match "what ${*:3} says" "^slurm.sh: $2" "$(cat out.txt)"
   expect_equal "lines of it" 1 "$(wc -l <out.txt)" out.txt
 }

@@ -37,6 +37,12 @@ wait_for() {  # wait_for SECONDS WHAT CMD...
   done
 }
 
+exits() {  # exits CODE FILE CMD...: with that code; what it says is in FILE
+  local code=0
+  "${@:3}" >"$2" 2>&1 || code=$?
+  expect_equal "exit code of ${*:3}" "$1" $code "$2"
+}
+
 use_cluster() {
   local exports
   exports=$("$slurm_sh" env)
@@ -44,8 +50,17 @@ use_cluster() {
 }
 
 job_field() { scontrol --oneliner show job "$1" | grep -oE "(^| )$2=[^ ]*" | head -n 1 | cut -d= -f2-; }
+job_is() { [[ $(job_field "$1" JobState) == "$2" ]]; }
 job_is_over() { [[ $(job_field "$1" JobState) =~ ^(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL)$ ]]; }
 wait_for_job() { wait_for "${2:-300}" "job $1 to end" job_is_over "$1"; }
+
+# Slurm holds a requeued job back for a while. Without that, nodes refuse the new start in the second in which
+# they canceled the permits of the old one.
+start_again_now() {  # start_again_now JOB
+  wait_for 60 "job $1 to be pending" job_is "$1" PENDING
+  sleep 2
+  scontrol update jobid="$1" StartTime=now
+}
 
 # Exact text of a field of every line of a metrics file, in order.
 metrics_field() { sed -nE "s/^.*\"$2\": *([^,}]+).*$/\1/p" "$1/metrics.jsonl"; }

@@ -27,33 +27,25 @@ expect_equal "nodes' processes after the second up" "$pids" "$(cat $ECHELON_SLUR
 # The lock is the folder itself.
 exec 9<$ECHELON_SLURM_DIR
 flock 9
-code=0
-"$slurm_sh" up 3 >locked.txt 2>&1 || code=$?
-expect_equal "exit code of an up while another is at work" 3 $code locked.txt
+exits 3 locked.txt "$slurm_sh" up 3
 expect_match "its message" 'another slurm.sh is at work' "$(cat locked.txt)"
 exec 9<&-
 
 "$slurm_sh" up 3 >replace.txt || fail "up 3 over two idle nodes" replace.txt
 expect_match "up 3 over two nodes" 'replacing the cluster of 2 nodes' "$(cat replace.txt)"
 "$slurm_sh" status 3 >status.txt || fail "status 3" status.txt
-code=0
-"$slurm_sh" status 2 >status.txt 2>&1 || code=$?
-expect_equal "exit code of status 2 on three nodes" 3 $code status.txt
+exits 3 status.txt "$slurm_sh" status 2
 # A process that has left its job's process group and session, and a job that runs.
 orphan='setsid bash -c "exec -a slurm-orphan sleep 600" </dev/null >/dev/null 2>&1 &'
 (use_cluster && srun --nodes=3 bash -c "$orphan")
 (use_cluster && sbatch --output=/dev/null --nodes=3 --wrap='srun sleep 600') >/dev/null
-code=0
-"$slurm_sh" up 2 >busy.txt 2>&1 || code=$?
-expect_equal "exit code of up 2 while a job runs" 3 $code busy.txt
+exits 3 busy.txt "$slurm_sh" up 2  # while a job runs
 
 "$slurm_sh" down >/dev/null
 traces >after.txt
 diff before.txt after.txt || fail "down left something behind (see the lines above)"
 expect_match "second down" 'already down' "$("$slurm_sh" down)"
-code=0
-"$slurm_sh" env >env.txt 2>&1 || code=$?
-expect_equal "exit code of env without a cluster" 3 $code env.txt
+exits 3 env.txt "$slurm_sh" env
 
 # Refusals: one line, the right code, nothing touched.
 # The other user may not read this clone, which often lies in a home of mode 700.
@@ -61,26 +53,19 @@ scripts=$(mktemp -d)
 trap '"$slurm_sh" down >/dev/null; rm -rf "$scripts"' EXIT
 cp "$ECHELON_SOURCE_DIR"/cluster/local/*.sh "$scripts"
 chmod 755 "$scripts" "$scripts"/*
-code=0
-setpriv --reuid=65534 --regid=65534 --clear-groups "$scripts/slurm.sh" up >refused.txt 2>&1 || code=$?
-expect_equal "exit code of up by another user than root" 3 $code refused.txt
+exits 3 refused.txt setpriv --reuid=65534 --regid=65534 --clear-groups "$scripts/slurm.sh" up
 expect_match "its message" '^slurm.sh: must be root' "$(cat refused.txt)"
 expect_equal "lines of it" 1 "$(wc -l <refused.txt)" refused.txt
 mkdir foreign
 touch foreign/precious
 for command in up down; do
-  code=0
-  ECHELON_SLURM_DIR=$work/foreign "$slurm_sh" $command >refused.txt 2>&1 || code=$?
-  expect_equal "exit code of $command on a folder that is not a cluster's" 3 $code refused.txt
+  ECHELON_SLURM_DIR=$work/foreign exits 3 refused.txt "$slurm_sh" $command  # not a cluster's
 done
 [[ -e foreign/precious ]] || fail "a folder that is not a cluster's was emptied"
 
 # A file that is not executable in munged's place, in a mount namespace of its own.
 hide_munged='source "$ECHELON_SOURCE_DIR/cluster/local/nodes.sh" && make_mounts_private &&
   mount --bind up.txt "$(realpath "$(PATH=$PATH:/usr/sbin type -P munged)")"'
-code=0
-unshare --mount --propagation unchanged bash -c "$hide_munged && exec $slurm_sh up" >refused.txt 2>&1 ||
-  code=$?
-expect_equal "exit code of up without munged" 3 $code refused.txt
+exits 3 refused.txt unshare --mount --propagation unchanged bash -c "$hide_munged && exec $slurm_sh up"
 expect_match "its message" 'missing: munged; install: apt-get install munge$' "$(cat refused.txt)"
 [[ ! -e $ECHELON_SLURM_DIR ]] || fail "a refused up left $ECHELON_SLURM_DIR"

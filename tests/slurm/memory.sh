@@ -14,8 +14,7 @@ memory_of() { "$slurm_sh" exec "$1" find /dev/shm -path '*/run-*' -name '*.h5'; 
 
 job=$(sbatch --parsable --output=/dev/null --nodes=4 --ntasks-per-node=1 --oversubscribe --wrap 'sleep 600')
 trap 'scancel "$job"' EXIT
-job_runs() { [[ $(job_field "$job" JobState) == RUNNING ]]; }
-wait_for 60 "the allocation" job_runs
+wait_for 60 "the allocation" job_is "$job" RUNNING
 
 # Rank 1 dies in its third save, when all ranks know that the one before is whole. Which steps are saved hangs on how
 # busy the machine is: a save that is due while the last one is on its way is left out.

@@ -3,10 +3,8 @@
 source "$(dirname "$0")/lib.sh"
 use_cluster
 
-code=0
-srun --nodes=2 --ntasks=2 --mpi=none --output=out-%t.txt --error=err-%t.txt \
-  "$ECHELON_BIN" train "$tiny_yaml" run.dir="$work/run" >srun.txt 2>&1 || code=$?
-expect_equal "exit code" 3 $code srun.txt err-0.txt err-1.txt
+exits 3 srun.txt srun --nodes=2 --ntasks=2 --mpi=none --output=out-%t.txt --error=err-%t.txt \
+  "$ECHELON_BIN" train "$tiny_yaml" run.dir="$work/run"
 for task in 0 1; do
   expect_equal "errors of task $task" 1 "$(grep -c "^echelon: " err-$task.txt)" err-$task.txt
   expect_match "stderr of task $task" '--mpi=pmix' "$(cat err-$task.txt)"

@@ -11,30 +11,22 @@ job=$(sbatch --parsable --output=job.txt --nodes=4 --ntasks-per-node=2 "$train_s
 wait_for_progress() {  # waits for three steps more than there are now
   wait_for_step "$job" "$run" $(($(last_step "$run") + 3)) job.txt
 }
-# Slurm holds a requeued job back for a while. Without that, nodes refuse the new start in the second in which
-# they canceled the permits of the old one.
-start_again_now() {
-  wait_for 60 "the job to be pending" job_is_pending
-  sleep 2
-  scontrol update jobid="$job" StartTime=now
-}
-job_is_pending() { [[ $(job_field "$job" JobState) == PENDING ]]; }
 
 wait_for_progress
 scancel --signal=TERM "$job.0"  # stopped by a signal to the ranks: the script requeues
-start_again_now
+start_again_now "$job"
 wait_for_progress
 expect_equal "restarts after the stop" 1 "$(job_field "$job" Restarts)" job.txt
 
 scancel --signal=TERM --batch "$job"  # to the supervisor alone, as before there are ranks: it passes that on
-start_again_now
+start_again_now "$job"
 wait_for_progress
 expect_equal "restarts after the supervisor's stop" 2 "$(job_field "$job" Restarts)" job.txt
 expect_equal "stops with a checkpoint" 2 "$(grep -c 'stopped after a checkpoint and requeues itself' job.txt)" job.txt
 
 # Preempted: Slurm requeues.
 sbatch --partition=urgent --nodes=4 --output=/dev/null --wrap 'sleep 1' >urgent.txt
-start_again_now
+start_again_now "$job"
 wait_for_progress
 expect_equal "restarts after the preemption" 3 "$(job_field "$job" Restarts)" job.txt
 

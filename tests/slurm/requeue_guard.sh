@@ -17,13 +17,7 @@ while :; do sleep 1; done
 SH
 chmod +x stops lingers
 
-job_is() { [[ $(job_field "$1" JobState) == "$2" ]]; }
 job_is_held() { job_is "$1" PENDING && [[ $(job_field "$1" Reason) =~ [Hh]eld ]]; }
-start_again_now() {
-  wait_for 60 "job $1 to be pending" job_is "$1" PENDING
-  sleep 2
-  scontrol update jobid="$1" StartTime=now
-}
 has_started() { [[ -e $2 ]] && (($(grep -c "$1" "$2") >= $3)); }
 expect_held() {  # expect_held JOB LOG
   wait_for 60 "job $1 to be held" job_is_held "$1"

@@ -80,9 +80,7 @@ expect_match "the log" "requeues itself" "$(cat "$log")"
 scancel "$job"
 
 # Refused before anything starts.
-code=0
-"$ECHELON_BIN" submit "$tiny_yaml" run.dir="$work/none" --nodes 2 --spare-nodes 1 --max-restarts 0 >out.txt 2>err.txt || code=$?
-expect_equal "exit code for spare nodes that are never used" 2 $code err.txt
+exits 2 err.txt "$ECHELON_BIN" submit "$tiny_yaml" run.dir="$work/none" --nodes 2 --spare-nodes 1 --max-restarts 0
 job=$(ECHELON_SPARE_NODES=2 sbatch --parsable --output=job.txt --nodes=2 "$train_sbatch" "$tiny_yaml" run.dir="$work/none")
 wait_for_job "$job" 60
 expect_match "spare nodes only" 'cannot start: --spare-nodes \(ECHELON_SPARE_NODES\) is 2, and the job has 2 nodes' "$(cat job.txt)"

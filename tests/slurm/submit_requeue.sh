@@ -16,8 +16,7 @@ echo "not: a recipe" >recipe.yaml
 
 wait_for_step "$job" "$run" 3 "$log"
 scancel --signal=TERM "$job.0"
-job_is_pending() { [[ $(job_field "$job" JobState) == PENDING ]]; }
-wait_for 60 "the job to be pending" job_is_pending
+wait_for 60 "the job to be pending" job_is "$job" PENDING
 stopped_at=$(last_step "$run")
 sleep 2  # nodes refuse a new start in the second in which they canceled the permits of the old one
 scontrol update jobid="$job" StartTime=now
