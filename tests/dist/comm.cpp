@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/half.h"
 #include "comm/communicator.h"
 #include "comm/mpi/mpi_world.h"
 #include "dist/ranks.h"
@@ -18,20 +19,9 @@ namespace echelon {
 namespace {
 
 using testing::ranks;
+using testing::value_at;
 
 const std::vector<std::size_t> kCounts = {0, 1, 2, 7, 511, 512, 513, 1023, 4097, 65537, 300001, 1048576 + 3};
-
-std::uint16_t bf16_of(float value) {  // exact for the small integers and quarters used here
-  std::uint32_t bits;
-  std::memcpy(&bits, &value, 4);
-  return static_cast<std::uint16_t>(bits >> 16);
-}
-
-/// A value that tells rank and index apart, exactly representable in bf16.
-float value_at(int rank, std::size_t index) {
-  return static_cast<float>(static_cast<int>((index * 7 + static_cast<std::size_t>(rank) * 13) % 61) - 30) *
-         0.25F;
-}
 
 class Comm : public ::testing::Test {
  protected:
@@ -92,7 +82,8 @@ TEST_F(Comm, ReduceScatterSumsScalesAndAccumulates) {
   for (const std::size_t count : kCounts) {
     for (const bool accumulate : {false, true}) {
       check_reduce_scatter<float>(world(), DType::kF32, count, accumulate, [](float value) { return value; });
-      check_reduce_scatter<std::uint16_t>(world(), DType::kBF16, count, accumulate, bf16_of);
+      check_reduce_scatter<std::uint16_t>(world(), DType::kBF16, count, accumulate,
+                                          [](float value) { return float_to_bf16(value); });
     }
   }
 }

@@ -1,7 +1,6 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <vector>
 
 #include "base/error.h"
@@ -17,6 +16,7 @@ namespace echelon {
 namespace {
 
 using testing::ranks;
+using testing::value_at;
 
 template <class T>
 class OnDevice {
@@ -42,16 +42,6 @@ class OnDevice {
   std::size_t count_;
   void* memory_ = nullptr;
 };
-
-float value_at(int rank, std::size_t index) {
-  return static_cast<float>((index * 7 + static_cast<std::size_t>(rank) * 13) % 61) - 30.0F;
-}
-
-std::uint16_t bf16_of(float value) {
-  std::uint32_t bits;
-  std::memcpy(&bits, &value, 4);
-  return static_cast<std::uint16_t>(bits >> 16);
-}
 
 class CommNccl : public ::testing::Test {
  protected:
@@ -99,7 +89,7 @@ TEST_F(CommNccl, ReduceScatterSumsScalesAndAccumulatesEveryType) {
       std::vector<std::uint16_t> narrow(count * size);
       for (std::size_t i = 0; i < wide.size(); ++i) {
         wide[i] = value_at(world().rank(), i);
-        narrow[i] = type == DType::kF16 ? float_to_half(wide[i]) : bf16_of(wide[i]);
+        narrow[i] = type == DType::kF16 ? float_to_half(wide[i]) : float_to_bf16(wide[i]);
       }
       const OnDevice<float> wide_input(wide);
       const OnDevice<std::uint16_t> narrow_input(narrow);
@@ -125,7 +115,7 @@ TEST_F(CommNccl, ReduceScatterOfTwoByteTypesSumsInRankOrder) {
                                                    : 0.0001220703125F * static_cast<float>(i % 7 + 1);
   };
   std::vector<std::uint16_t> input(count * static_cast<std::size_t>(world().size()));
-  for (std::size_t i = 0; i < input.size(); ++i) input[i] = bf16_of(part(world().rank(), i));
+  for (std::size_t i = 0; i < input.size(); ++i) input[i] = float_to_bf16(part(world().rank(), i));
   const OnDevice<std::uint16_t> sent(input);
   const OnDevice<float> output(std::vector<float>(count, 0.0F));
   world().reduce_scatter(sent.data(), DType::kBF16, output.data(), count, 1.0F, false, "order").wait();

@@ -17,6 +17,7 @@ namespace echelon {
 namespace {
 
 using testing::ranks;
+using testing::value_at;
 
 /// Address space without access rights, and beside it the bytes that lie "there".
 class Device {
@@ -80,10 +81,6 @@ class CommStaged : public ::testing::Test {
  private:
   std::unique_ptr<Communicator> world_;
 };
-
-float value_at(int rank, std::size_t index) {
-  return static_cast<float>((index * 7 + static_cast<std::size_t>(rank) * 13) % 61) - 30.0F;
-}
 
 std::vector<float> values_of(int rank, std::size_t count) {
   std::vector<float> values(count);

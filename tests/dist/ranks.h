@@ -1,6 +1,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <memory>
 
 #include "bootstrap/job.h"
@@ -15,6 +16,12 @@ struct Ranks {
 inline Ranks& ranks() {
   static Ranks value;
   return value;
+}
+
+/// A value that tells rank and index apart, exactly representable in every type.
+inline float value_at(int rank, std::size_t index) {
+  return static_cast<float>(static_cast<int>((index * 7 + static_cast<std::size_t>(rank) * 13) % 61) - 30) *
+         0.25F;
 }
 
 /// The main() of such a test: joins the job, runs all tests on every rank, and reports failures of any rank.
