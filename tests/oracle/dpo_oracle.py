@@ -1,19 +1,16 @@
 """DPO against its formula in plain PyTorch, on transformers' and peft's models: the loss and all gradients, with a reference
 that differs from the model, for whole models and adapters, packed pairs, 1 and 3 ranks."""
 import json
-import pathlib
 import random
 import sys
 
 import torch
 
 import dump
+import chat_folder
 import lora_oracle
 import reference_models
 from trained import command
-
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-import chat_folder
 
 LIMIT = 1e-5
 BETA = 0.3

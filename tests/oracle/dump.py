@@ -4,6 +4,7 @@ import json
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 
 import numpy
@@ -11,6 +12,7 @@ import torch
 
 torch.set_num_threads(1)  # of small tensors several threads wait for each other more than they compute
 RECIPE = pathlib.Path(__file__).parent / "tiny.yaml"
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 
 def arguments():

@@ -4,20 +4,17 @@ one process, and on the run folder over 2 and 3 ranks. And recipes/tasks/convert
 usage: evaluate_oracle.py --echelon PROGRAM --ckpt PROGRAM ... | evaluate_oracle.py --recipes"""
 import json
 import math
-import pathlib
 import sys
 import time
 
 from tokenizers import processors
 
 import dump
+import byte_level
 import evaluate_items
 import harness
 import task_recipes
 from trained import command
-
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-import byte_level
 
 VOCAB = 700
 TRAINED = ["train.steps=250", "train.micro_batch_size=6", "data.kind=tokens", "data.seq_len=96", "model.hidden_size=64",

@@ -10,10 +10,8 @@ import sys
 from tokenizers import Tokenizer, pre_tokenizers
 
 import dump
-from trained import command
-
-sys.path.append(str(dump.pathlib.Path(__file__).resolve().parents[1] / "support"))
 import byte_level
+from trained import command
 
 WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa größe naïve 日本 tau 12 345 if:\n\treturn".split(" ")
 PROMPTS = ["alpha beta", " two  spaces ", "größe\n\ttau 日本", "if:", "x"]

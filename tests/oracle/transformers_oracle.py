@@ -1,15 +1,12 @@
 """Loss and every gradient of the engine against transformers' models of the same family on the same weights and
 ids. The reference computes each sequence by itself; of documents, each document's part of a window."""
-import pathlib
 import sys
 
 import torch
 
 import dump
-import reference_models
-
-sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
 import token_file
+import reference_models
 
 # name: (overrides, ranks, largest relative error)
 EXACT = 1e-5
