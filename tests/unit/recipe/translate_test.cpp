@@ -27,6 +27,10 @@ bool remarks(const Translation& translation, const std::string& text) {
                      [&](const std::string& remark) { return remark.find(text) != remark.npos; });
 }
 
+/// The least that AutoModel takes.
+const std::string kAutoModel =
+    "step_scheduler: {max_steps: 10}\nmodel: {pretrained_model_name_or_path: org/m}\n";
+
 TEST(Translate, ReadsAxolotl) {
   const Translation made = of("a.yml",
                               "base_model: org/Small-1B\n"
@@ -90,11 +94,9 @@ TEST(Translate, TakesFp8WithOneScaleAMatrix) {
                                           "enable_fsdp_float8_all_gather = true\n"),
             "fp8");
   EXPECT_EQ(matmul("t.toml", torchtitan + "[\"mx\"]\n"), "");
-  const std::string automodel =
-      "step_scheduler: {max_steps: 10}\nmodel: {pretrained_model_name_or_path: org/m}\n";
-  EXPECT_EQ(matmul("n.yaml", automodel + "fp8: {enabled: true}\n"), "fp8");
-  EXPECT_EQ(matmul("n.yaml", automodel + "fp8: {enabled: false, recipe_name: tensorwise}\n"), "");
-  const Translation rowwise = of("n.yaml", automodel + "fp8: {enabled: true, recipe_name: rowwise}\n");
+  EXPECT_EQ(matmul("n.yaml", kAutoModel + "fp8: {enabled: true}\n"), "fp8");
+  EXPECT_EQ(matmul("n.yaml", kAutoModel + "fp8: {enabled: false, recipe_name: tensorwise}\n"), "");
+  const Translation rowwise = of("n.yaml", kAutoModel + "fp8: {enabled: true, recipe_name: rowwise}\n");
   EXPECT_EQ(value(rowwise, "precision.matmul"), "");
   EXPECT_TRUE(remarks(rowwise, "fp8.recipe_name: rowwise; precision.matmul: fp8 has one scale a matrix"));
 }
@@ -125,9 +127,8 @@ TEST(Translate, ReadsTrainingArguments) {
 }
 
 TEST(Translate, LeavesOutWhatItsScheduleOrOptimizerDoesNotUse) {
-  const std::string model =
-      "step_scheduler: {max_steps: 10}\nmodel: {pretrained_model_name_or_path: org/m}\n";
-  const Translation constant = of("n.yaml", model + "optimizer: {_target_: torch.optim.SGD, lr: 1.0e-5}\n");
+  const Translation constant =
+      of("n.yaml", kAutoModel + "optimizer: {_target_: torch.optim.SGD, lr: 1.0e-5}\n");
   EXPECT_EQ(value(constant, "schedule.kind"), "constant");
   EXPECT_EQ(value(constant, "schedule.warmup_start_factor"), "");
   EXPECT_EQ(value(constant, "optim.kind"), "sgd");
@@ -206,10 +207,8 @@ TEST(Translate, SaysWhatBecomesOfIntervals) {
   EXPECT_TRUE(remarks(both, "there a sample is one conversation"));
   EXPECT_FALSE(remarks(of("a.yml", axolotl + "sample_packing: true\n"), "there a sample is one"));
   const auto packs = [](const char* size) {
-    return !remarks(of("n.yaml", std::string("step_scheduler: {max_steps: 10}\nlr_scheduler: null\n"
-                                             "model: {pretrained_model_name_or_path: org/m}\n"
-                                             "packed_sequence: {packed_sequence_size: ") +
-                                     size + "}\n"),
+    return !remarks(of("n.yaml", str(kAutoModel, "lr_scheduler: null\n",
+                                     "packed_sequence: {packed_sequence_size: ", size, "}\n")),
                     "there a sample is one");
   };
   EXPECT_TRUE(packs("1024"));
@@ -217,9 +216,7 @@ TEST(Translate, SaysWhatBecomesOfIntervals) {
 }
 
 TEST(Translate, MakesTheAdaptersThatWouldBeMadeThere) {
-  const std::string model =
-      "step_scheduler: {max_steps: 10}\nmodel: {pretrained_model_name_or_path: org/m}\n";
-  const Translation automodel = of("n.yaml", model + "peft: {target_modules: all-linear}\n");
+  const Translation automodel = of("n.yaml", kAutoModel + "peft: {target_modules: all-linear}\n");
   EXPECT_EQ(value(automodel, "lora.rank") + ' ' + value(automodel, "lora.alpha"), "8 32") << "its defaults";
   EXPECT_EQ(value(automodel, "lora.modules"), "") << "all of them, which is the default here";
   const std::string trl = R"({"output_dir": "o", "model_name_or_path": "m", "lora_r": 4, "use_peft": )";
@@ -234,16 +231,15 @@ TEST(Translate, TakesATomlFileWhoseFirstValueIsAnEmptyTable) {
 }
 
 TEST(Translate, DecaysWhatIsDecayedThere) {
-  const std::string model =
-      "step_scheduler: {max_steps: 10}\nmodel: {pretrained_model_name_or_path: org/m}\n";
-  const auto decay_of = [&model](const std::string& optimizer) {
-    return value(of("n.yaml", model + "optimizer: {_target_: " + optimizer + "}\n"), "optim.weight_decay");
+  const auto decay_of = [](const std::string& optimizer) {
+    return value(of("n.yaml", kAutoModel + "optimizer: {_target_: " + optimizer + "}\n"),
+                 "optim.weight_decay");
   };
   EXPECT_EQ(decay_of("torch.optim.AdamW"), "0.01");
   EXPECT_EQ(decay_of("torch.optim.SGD, momentum: 0.9"), "0.0");
   EXPECT_EQ(decay_of("torch.optim.SGD, weight_decay: 0.02"), "0.02");
   EXPECT_EQ(decay_of("torch.optim.Muon"), "0.1");
-  const Translation adam = of("n.yaml", model + "optimizer: {_target_: torch.optim.Adam}\n");
+  const Translation adam = of("n.yaml", kAutoModel + "optimizer: {_target_: torch.optim.Adam}\n");
   EXPECT_EQ(value(adam, "optim.kind"), "adamw") << "without decay they are the same";
   EXPECT_EQ(value(of("h.json", R"({"output_dir": "o", "weight_decay": 0.1})"), "optim.no_decay"),
             "[\"*norm*\"]");
@@ -276,19 +272,15 @@ TEST(Translate, TakesTheObjectiveOfDpo) {
 
 TEST(Translate, ScalesMuonsRateAsThere) {
   const auto scale_of = [](const std::string& optimizer) {
-    return value(of("n.yaml",
-                    "step_scheduler: {max_steps: 10}\nmodel: {pretrained_model_name_or_path: org/m}\n"
-                    "optimizer: {_target_: " +
-                        optimizer + "}\n"),
-                 "optim.muon.scale");
+    return value(of("n.yaml", kAutoModel + "optimizer: {_target_: " + optimizer + "}\n"), "optim.muon.scale");
   };
   EXPECT_EQ(scale_of("torch.optim.Muon"), "spectral") << "its default, which is not ours";
   EXPECT_EQ(scale_of("torch.optim.Muon, adjust_lr_fn: match_rms_adamw"), "match_adamw");
   EXPECT_EQ(scale_of("torch.optim.AdamW"), "");
   const Translation set =
-      of("n.yaml",
-         "step_scheduler: {max_steps: 10}\nmodel: {pretrained_model_name_or_path: org/m}\n"
-         "optimizer: {_target_: torch.optim.Muon, momentum: 0.9, nesterov: false, ns_steps: 7}\n");
+      of("n.yaml", kAutoModel +
+                       "optimizer: {_target_: torch.optim.Muon, momentum: 0.9, nesterov: false, "
+                       "ns_steps: 7}\n");
   EXPECT_EQ(value(set, "optim.muon.momentum"), "0.9");
   EXPECT_EQ(value(set, "optim.muon.nesterov"), "false");
   EXPECT_EQ(value(set, "optim.muon.ns_steps"), "7");
