@@ -13,7 +13,6 @@
 namespace echelon::checkpoint::test {
 namespace {
 
-using Hosts = std::vector<std::string>;
 using Tree = std::map<std::string, std::string>;
 
 enum class Swap {

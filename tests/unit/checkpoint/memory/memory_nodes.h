@@ -25,10 +25,12 @@ namespace echelon::checkpoint::test {
 inline constexpr Secret kSecret{'0', '1', '2', '3', '4', '5', '6', '7',
                                 '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'};
 
+using Hosts = std::vector<std::string>;
+
 class MemoryNodes {
  public:
   /// `hosts`: of every rank. Folders of earlier objects in `root` are found again by the name of the host.
-  MemoryNodes(const Path& root, const std::vector<std::string>& hosts)
+  MemoryNodes(const Path& root, const Hosts& hosts)
       : root_(root), layout_(hosts), run_{.root = "/nowhere", .ranks = static_cast<int>(hosts.size())} {
     for (int node = 0; node < layout_.nodes(); ++node) {
       std::filesystem::create_directories(root_ / layout_.host_of(node));
@@ -177,5 +179,16 @@ class MemoryNodes {
   std::vector<std::unique_ptr<ShardServer>> servers_;   // by rank
   std::vector<Assembly::Source> sources_;               // by node
 };
+
+/// Nodes in a folder of their own with a whole save of step 10.
+struct SavedNodes : private TempDir, MemoryNodes {
+  explicit SavedNodes(const Hosts& hosts) : MemoryNodes(path(), hosts) { EXPECT_EQ(save(10), Hosts{}); }
+};
+
+/// Leaves the save of step 10 by a job that is gone.
+inline void save_on(const Path& root, const Hosts& hosts) {
+  MemoryNodes nodes(root, hosts);
+  EXPECT_EQ(nodes.save(10), Hosts{});
+}
 
 }  // namespace echelon::checkpoint::test

@@ -8,15 +8,12 @@
 namespace echelon::checkpoint::test {
 namespace {
 
-using Hosts = std::vector<std::string>;
 using Steps = std::vector<std::int64_t>;
 
 const Hosts kThree{"a", "a", "b", "b", "c", "c"};
 
 TEST(MemoryRestore, EveryNodeReadsTheWholeStateFromItsOwnMemoryAndThatOfOthers) {
-  const echelon::test::TempDir dir;
-  MemoryNodes nodes(dir.path(), kThree);
-  ASSERT_EQ(nodes.save(10), Hosts{});
+  SavedNodes nodes(kThree);
   ASSERT_EQ(nodes.whole_steps(), Steps{10});
   for (int node = 0; node < 3; ++node) EXPECT_EQ(nodes.wrong_on(node, nodes.choice().whole[0]), "");
 }
@@ -24,10 +21,7 @@ TEST(MemoryRestore, EveryNodeReadsTheWholeStateFromItsOwnMemoryAndThatOfOthers) 
 TEST(MemoryRestore, ASpareNodeTakesTheStateOfADeadOneFromItsPartner) {
   const echelon::test::TempDir dir;
   for (const std::string lost : {"a", "b", "c"}) {
-    {
-      MemoryNodes before(dir.path() / lost, kThree);
-      ASSERT_EQ(before.save(10), Hosts{});
-    }
+    save_on(dir.path() / lost, kThree);
     Hosts hosts = kThree;
     for (std::string& host : hosts) host = host == lost ? "spare" : host;
     const MemoryNodes after(dir.path() / lost, hosts);
@@ -39,10 +33,7 @@ TEST(MemoryRestore, ASpareNodeTakesTheStateOfADeadOneFromItsPartner) {
 
 TEST(MemoryRestore, ADifferentNumberOfRanksAndAnotherOrderOfNodesReadTheSame) {
   const echelon::test::TempDir dir;
-  {
-    MemoryNodes before(dir.path(), kThree);
-    ASSERT_EQ(before.save(10), Hosts{});
-  }
+  save_on(dir.path(), kThree);
   for (const Hosts& hosts : {Hosts{"c", "a", "b"}, Hosts{"b", "b", "b", "a", "a", "a", "a"}}) {
     const MemoryNodes after(dir.path(), hosts);
     ASSERT_EQ(after.whole_steps(), Steps{10});
@@ -52,10 +43,7 @@ TEST(MemoryRestore, ADifferentNumberOfRanksAndAnotherOrderOfNodesReadTheSame) {
 
 TEST(MemoryRestore, TwoNeighborsThatAreGoneTakeAShardWithThem) {
   const echelon::test::TempDir dir;
-  {
-    MemoryNodes before(dir.path(), kThree);
-    ASSERT_EQ(before.save(10), Hosts{});
-  }
+  save_on(dir.path(), kThree);
   const MemoryNodes after(dir.path(), {"a", "a", "x", "x", "y", "y"});
   const MemoryChoice choice = after.choice();
   EXPECT_TRUE(choice.whole.empty());
@@ -66,10 +54,7 @@ TEST(MemoryRestore, TwoNeighborsThatAreGoneTakeAShardWithThem) {
 
 TEST(MemoryRestore, ANodeThatComesBackWithOldMemoryIsRefusedByItsSaveId) {
   const echelon::test::TempDir dir;
-  {
-    MemoryNodes all(dir.path(), kThree);
-    ASSERT_EQ(all.save(10), Hosts{});
-  }
+  save_on(dir.path(), kThree);
   std::filesystem::rename(dir.path() / "c", dir.path() / "gone");
   {
     MemoryNodes without(dir.path(), {"a", "a", "b", "b", "d", "d"});
@@ -86,9 +71,7 @@ TEST(MemoryRestore, ANodeThatComesBackWithOldMemoryIsRefusedByItsSaveId) {
 }
 
 TEST(MemoryRestore, ADamagedShardIsReplacedByItsCopyAndIsRefusedWhereBothAreDamaged) {
-  const echelon::test::TempDir dir;
-  MemoryNodes nodes(dir.path(), kThree);
-  ASSERT_EQ(nodes.save(10), Hosts{});
+  SavedNodes nodes(kThree);
   const std::uint64_t last = std::filesystem::file_size(nodes.shard(0, 10, 1)) - 1;
   flip_bit(nodes.shard(0, 10, 1), last);  // its own
   ASSERT_EQ(nodes.whole_steps(), Steps{10});
@@ -105,9 +88,7 @@ TEST(MemoryRestore, ADamagedShardIsReplacedByItsCopyAndIsRefusedWhereBothAreDama
 }
 
 TEST(MemoryRestore, AShardThatIsCutShortSwappedOrMissingDoesNotCount) {
-  const echelon::test::TempDir dir;
-  MemoryNodes nodes(dir.path(), {"a", "b"});
-  ASSERT_EQ(nodes.save(10), Hosts{});
+  SavedNodes nodes({"a", "b"});
   std::filesystem::resize_file(nodes.shard(0, 10, 0), std::filesystem::file_size(nodes.shard(0, 10, 0)) - 1);
   std::filesystem::copy_file(nodes.shard(1, 10, 0), nodes.shard(1, 10, 1),
                              std::filesystem::copy_options::overwrite_existing);
@@ -121,9 +102,7 @@ TEST(MemoryRestore, AShardThatIsCutShortSwappedOrMissingDoesNotCount) {
 }
 
 TEST(MemoryRestore, EveryFlippedBitOfTheNotesIsFound) {
-  const echelon::test::TempDir dir;
-  MemoryNodes nodes(dir.path(), {"a"});
-  ASSERT_EQ(nodes.save(10), Hosts{});
+  SavedNodes nodes({"a"});
   for (const std::string_view file : {kNodeFile, kInfoFile}) {
     const Path path = nodes.step(0, 10) / file;
     for (std::uint64_t byte = 0; byte < std::filesystem::file_size(path); ++byte) {

@@ -14,7 +14,6 @@
 namespace echelon::checkpoint::test {
 namespace {
 
-using Hosts = std::vector<std::string>;
 using Steps = std::vector<std::int64_t>;
 
 TEST(NodeLayout, EveryShardHasOneCopyAndItLiesOnTheNextNode) {
@@ -30,9 +29,7 @@ TEST(NodeLayout, EveryShardHasOneCopyAndItLiesOnTheNextNode) {
 }
 
 TEST(MemorySave, OlderSavesGoWhenTheNextIsInPlace) {
-  const echelon::test::TempDir dir;
-  MemoryNodes nodes(dir.path(), {"a", "b"});
-  ASSERT_EQ(nodes.save(10), Hosts{});
+  SavedNodes nodes({"a", "b"});
   ASSERT_EQ(nodes.save(20, {nodes.step(0, 10).filename().string()}), Hosts{});
   EXPECT_EQ(nodes.whole_steps(), (Steps{20, 10}));
   ASSERT_EQ(nodes.save(30, {nodes.step(0, 20).filename().string()}), Hosts{});
@@ -40,9 +37,7 @@ TEST(MemorySave, OlderSavesGoWhenTheNextIsInPlace) {
 }
 
 TEST(MemorySave, APartnerThatIsGoneFailsTheSaveAndLeavesTheOneBefore) {
-  const echelon::test::TempDir dir;
-  MemoryNodes nodes(dir.path(), {"a", "b", "c"});
-  ASSERT_EQ(nodes.save(10), Hosts{});
+  SavedNodes nodes({"a", "b", "c"});
   nodes.silence(1);
   const Hosts errors = nodes.save(20, {nodes.step(0, 10).filename().string()});
   ASSERT_EQ(errors.size(), 1U);
@@ -53,9 +48,7 @@ TEST(MemorySave, APartnerThatIsGoneFailsTheSaveAndLeavesTheOneBefore) {
 }
 
 TEST(MemorySave, AShardThatChangesOnItsWayIsNotKept) {
-  const echelon::test::TempDir dir;
-  MemoryNodes nodes(dir.path(), {"a", "b"});
-  ASSERT_EQ(nodes.save(10), Hosts{});
+  SavedNodes nodes({"a", "b"});
   const Path copy = nodes.shard(1, 10, 0);
   std::filesystem::remove(copy);
   flip_bit(nodes.shard(0, 10, 0), std::filesystem::file_size(nodes.shard(0, 10, 0)) - 1);
@@ -73,9 +66,7 @@ TEST(MemorySave, AShardThatChangesOnItsWayIsNotKept) {
 }
 
 TEST(MemorySave, StrangersGetNothing) {
-  const echelon::test::TempDir dir;
-  MemoryNodes nodes(dir.path(), {"a", "b"});
-  ASSERT_EQ(nodes.save(10), Hosts{});
+  SavedNodes nodes({"a", "b"});
   const auto fetched = [&](const Secret& secret, WantedShard wanted) {
     std::size_t bytes = 0;
     const std::string error = error_of(

@@ -24,7 +24,6 @@ using echelon::test::Fault;
 using echelon::test::FaultyDisk;
 using echelon::test::Flood;
 using echelon::test::Stranger;
-using Hosts = std::vector<std::string>;
 
 const Hosts kThree{"a", "b", "c"};
 
@@ -146,9 +145,7 @@ TEST(MemoryService, EveryWayNotToAnswerSaysNothingAboutTheFile) {
 }
 
 TEST(MemoryService, AReadErrorOfTheOtherSideIsNoDamageAndAMissingFileIs) {
-  const echelon::test::TempDir dir;
-  MemoryNodes nodes(dir.path(), kThree);
-  ASSERT_EQ(nodes.save(10), Hosts{});
+  SavedNodes nodes(kThree);
   ASSERT_FALSE(failure_of(nodes.card_of(0)));
   for (const DiskCall call : {DiskCall::kOpen, DiskCall::kRead, DiskCall::kStat}) {
     FaultyDisk disk(fs::disk(),
@@ -177,9 +174,7 @@ std::optional<Error> assembled_from(MemoryNodes& nodes, const ServiceCard& card)
 }
 
 TEST(MemoryService, AStateOfWhichOnlyPartsCanBeHadIsNotCalledDamaged) {
-  const echelon::test::TempDir dir;
-  MemoryNodes nodes(dir.path(), kThree);
-  ASSERT_EQ(nodes.save(10), Hosts{});
+  SavedNodes nodes(kThree);
   expect_of_system(assembled_from(nodes, {}), "serves nothing");
   // One holder is damaged, of the other nothing is known.
   flip_bit(nodes.shard(1, 10, 0), std::filesystem::file_size(nodes.shard(1, 10, 0)) - 1);
@@ -190,9 +185,7 @@ TEST(MemoryService, AStateOfWhichOnlyPartsCanBeHadIsNotCalledDamaged) {
 }
 
 TEST(MemoryService, NotesThatCannotBeReadAreNotCalledDamaged) {
-  const echelon::test::TempDir dir;
-  MemoryNodes nodes(dir.path(), kThree);
-  ASSERT_EQ(nodes.save(10), Hosts{});
+  SavedNodes nodes(kThree);
   for (const std::string file : {"NODE.json", "INFO", "shard-00000"}) {
     FaultyDisk disk(fs::disk(),
                     {{.call = DiskCall::kRead, .path = file, .times = Fault::kForever, .error = EIO}});
