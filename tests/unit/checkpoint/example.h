@@ -15,6 +15,7 @@
 #include "checkpoint/read/reader.h"
 #include "checkpoint/write/commit.h"
 #include "checkpoint/write/shard_write.h"
+#include "support/in_temp_dir.h"
 #include "support/matches.h"
 #include "support/refusal.h"
 

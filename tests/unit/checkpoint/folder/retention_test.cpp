@@ -195,18 +195,26 @@ std::vector<std::int64_t> whole_steps(const Path& checkpoints) {
   return steps;
 }
 
+/// What a removal leaves that keeps two commits.
+std::vector<std::int64_t> left_by_prune(const Path& checkpoints) {
+  prune(checkpoints, {.keep_last = 2}, all_in(checkpoints));
+  return whole_steps(checkpoints);
+}
+
 bool changes_names(DiskCall call) {
   return call == DiskCall::kRename || call == DiskCall::kUnlink || call == DiskCall::kRmdir;
 }
 
-TEST(Prune, MayStopAnywhereAndLeavesWholeCommitsAndRubbish) {
+using Prune = InTempDir;
+
+TEST_F(Prune, MayStopAnywhereAndLeavesWholeCommitsAndRubbish) {
   const TempDir original;
   save_steps(original.path(), 4);
   bool stopped = true;
   for (int operations = 0; stopped; ++operations) {
     ASSERT_LT(operations, 100);
-    const TempDir dir;
-    std::filesystem::copy(original.path(), dir.path(), std::filesystem::copy_options::recursive);
+    const TempDir fresh;
+    std::filesystem::copy(original.path(), fresh.path(), std::filesystem::copy_options::recursive);
     {
       // After so many changes nothing changes any more: as if the machine stopped.
       int left = operations;
@@ -214,22 +222,20 @@ TEST(Prune, MayStopAnywhereAndLeavesWholeCommitsAndRubbish) {
         return changes_names(request.call) && --left < 0 ? failed(EIO) : make();
       });
       const fs::DiskInUse in_use(disk);
-      prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
+      prune(fresh.path(), {.keep_last = 2}, all_in(fresh.path()));
       stopped = left < 0;
     }
-    const Steps left = whole_steps(dir.path());
+    const Steps left = whole_steps(fresh.path());
     ASSERT_GE(left.size(), 2U) << operations;
     EXPECT_EQ(Steps(left.end() - 2, left.end()), (Steps{3, 4})) << operations;
-    for (const StepFolder& step : step_folders(dir.path()))
+    for (const StepFolder& step : step_folders(fresh.path()))
       EXPECT_EQ(step.state, StepState::kWhole) << operations;
-    prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
-    EXPECT_EQ(whole_steps(dir.path()), (Steps{3, 4}));
-    EXPECT_EQ(fs::list_folder(dir.path(), Code::kCheckpoint).size(), 2U);
+    EXPECT_EQ(left_by_prune(fresh.path()), (Steps{3, 4}));
+    EXPECT_EQ(fs::list_folder(fresh.path(), Code::kCheckpoint).size(), 2U);
   }
 }
 
-TEST(Prune, LeavesWhatALeaseHolds) {
-  const TempDir dir;
+TEST_F(Prune, LeavesWhatALeaseHolds) {
   const auto folders = save_steps(dir.path(), 4);
   {
     const FolderLease lease(folders[0]);
@@ -238,29 +244,24 @@ TEST(Prune, LeavesWhatALeaseHolds) {
     EXPECT_FALSE(leases_in(dir.path())[0].stale);
     EXPECT_EQ(leases_in(dir.path())[0].step_folder, folders[0].filename());
     EXPECT_MENTIONS(leases_in(dir.path())[0].holder, str("process ", ::getpid()));
-    prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
-    EXPECT_EQ(whole_steps(dir.path()), (Steps{1, 3, 4}));
+    EXPECT_EQ(left_by_prune(dir.path()), (Steps{1, 3, 4}));
   }
   EXPECT_TRUE(leases_in(dir.path()).empty());
-  prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
-  EXPECT_EQ(whole_steps(dir.path()), (Steps{3, 4}));
+  EXPECT_EQ(left_by_prune(dir.path()), (Steps{3, 4}));
 }
 
-TEST(Prune, LeavesWhatIsReadThroughALink) {
-  const TempDir dir;
+TEST_F(Prune, LeavesWhatIsReadThroughALink) {
   const TempDir elsewhere;
   const auto folders = save_steps(dir.path(), 3);
   std::filesystem::create_directory_symlink(folders[0], elsewhere.path() / "chosen");
   for (const Path& link : {elsewhere.path() / "chosen", elsewhere.path() / "chosen" / ""}) {
     const LeasedReader reader(link);
     EXPECT_EQ(reader.lease.note(), "");
-    prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
-    EXPECT_EQ(whole_steps(dir.path()), (Steps{1, 2, 3}));
+    EXPECT_EQ(left_by_prune(dir.path()), (Steps{1, 2, 3}));
   }
 }
 
-TEST(Prune, CountsOnlyWhatWasWrittenHereOrRead) {
-  const TempDir dir;
+TEST_F(Prune, CountsOnlyWhatWasWrittenHereOrRead) {
   const auto folders = save_steps(dir.path(), 5);
   KnownSteps known{.readable = {folders[2].filename()}, .damaged = {folders[4].filename()}};
   prune(dir.path(), {.keep_last = 2}, known);
@@ -270,8 +271,7 @@ TEST(Prune, CountsOnlyWhatWasWrittenHereOrRead) {
   EXPECT_EQ(whole_steps(dir.path()), (Steps{3, 4, 5}));
 }
 
-TEST(Prune, CountsWhatAnEarlierStartHasRead) {
-  const TempDir dir;
+TEST_F(Prune, CountsWhatAnEarlierStartHasRead) {
   const std::vector<TensorInfo> tensors = {{"model/w", DType::kF32, {9}}};
   for (int step = 1; step <= 4; ++step) {
     const Example example{.step = step, .save_id = str("0000000", step), .ranks = 1, .tensors = tensors};
@@ -286,27 +286,27 @@ TEST(Prune, CountsWhatAnEarlierStartHasRead) {
   EXPECT_EQ(whole_steps(dir.path()), (Steps{2, 3, 4}));
 }
 
-TEST(Prune, OfTwoCommitsOfOneStepTheOneThatIsKnownCounts) {
+TEST_F(Prune, OfTwoCommitsOfOneStepTheOneThatIsKnownCounts) {
   for (const char* known_id : {"0000000a", "0000000f"}) {
-    const TempDir dir;
+    const TempDir fresh;
     const std::vector<TensorInfo> tensors = {{"model/w", DType::kF32, {9}}};
     for (const int step : {1, 2, 2, 3}) {
-      const char* id = list(dir.path()).size() == 2 ? "0000000f" : "0000000a";
-      save(dir.path(), {.step = step, .save_id = id, .ranks = 1, .tensors = tensors});
+      const char* id = list(fresh.path()).size() == 2 ? "0000000f" : "0000000a";
+      save(fresh.path(), {.step = step, .save_id = id, .ranks = 1, .tensors = tensors});
     }
-    prune(dir.path(), {.keep_last = 2},
+    prune(fresh.path(), {.keep_last = 2},
           {.readable = {step_folder_name(2, known_id), step_folder_name(3, "0000000a")}});
-    ASSERT_EQ(list(dir.path()).size(), 2U);
-    EXPECT_EQ(list(dir.path())[0].folder.filename(), step_folder_name(2, known_id));
+    ASSERT_EQ(list(fresh.path()).size(), 2U);
+    EXPECT_EQ(list(fresh.path())[0].folder.filename(), step_folder_name(2, known_id));
   }
 }
 
-TEST(Prune, BringsBackWhatWasCommittedMeanwhile) {
+TEST_F(Prune, BringsBackWhatWasCommittedMeanwhile) {
   for (const bool dies : {false, true}) {
-    const TempDir dir;
-    const auto folders = save_steps(dir.path(), 3);
+    const TempDir fresh;
+    const auto folders = save_steps(fresh.path(), 3);
     std::filesystem::rename(folders[1] / "COMMIT", folders[1] / "LATER");
-    const auto plan = plan_prune(step_folders(dir.path()), {.keep_last = 0});
+    const auto plan = plan_prune(step_folders(fresh.path()), {.keep_last = 0});
     {
       // The save is committed just when the folder of its attempt is put aside.
       bool dead = false;
@@ -322,16 +322,15 @@ TEST(Prune, BringsBackWhatWasCommittedMeanwhile) {
       EXPECT_EQ(carry_out(plan).size(), 0U);
     }
     if (dies) {
-      EXPECT_EQ(whole_steps(dir.path()), (Steps{1, 3})) << "it lies aside";
-      for (const Leftover& leftover : find_leftovers(dir.path())) ADD_FAILURE() << leftover.path;
-      bring_back(dir.path());
+      EXPECT_EQ(whole_steps(fresh.path()), (Steps{1, 3})) << "it lies aside";
+      for (const Leftover& leftover : find_leftovers(fresh.path())) ADD_FAILURE() << leftover.path;
+      bring_back(fresh.path());
     }
-    EXPECT_EQ(whole_steps(dir.path()), (Steps{1, 2, 3}));
+    EXPECT_EQ(whole_steps(fresh.path()), (Steps{1, 2, 3}));
   }
 }
 
-TEST(Prune, LeavesASaveThatIsUnderWay) {
-  const TempDir dir;
+TEST_F(Prune, LeavesASaveThatIsUnderWay) {
   const auto folders = save_steps(dir.path(), 3);
   const Path attempt = dir.path() / step_folder_name(2, "000000ff");
   const auto goes = [&] { return !find_leftovers(dir.path()).empty(); };
@@ -345,8 +344,7 @@ TEST(Prune, LeavesASaveThatIsUnderWay) {
   EXPECT_TRUE(goes());
 }
 
-TEST(Prune, OfTheRunItselfKnowsThatNoOtherSaveIsUnderWay) {
-  const TempDir dir;
+TEST_F(Prune, OfTheRunItselfKnowsThatNoOtherSaveIsUnderWay) {
   save_steps(dir.path(), 3);
   const Path attempt = dir.path() / step_folder_name(2, "000000ff");
   spill(dir.path() / (".save-" + attempt.filename().string() + "-lost-node-17-0123abcd"), "");
@@ -355,8 +353,9 @@ TEST(Prune, OfTheRunItselfKnowsThatNoOtherSaveIsUnderWay) {
   EXPECT_EQ(fs::list_folder(dir.path(), Code::kCheckpoint).size(), 3U);
 }
 
-TEST(Owner, TheNewestOneOwnsTheFolder) {
-  const TempDir dir;
+using Ownership = InTempDir;
+
+TEST_F(Ownership, TheNewestOneOwnsTheFolder) {
   const auto folders = save_steps(dir.path(), 4);
   const Owner first(dir.path());
   EXPECT_NO_THROW(first.require());
@@ -377,8 +376,7 @@ TEST(Owner, TheNewestOneOwnsTheFolder) {
   EXPECT_EQ(whole_steps(dir.path()), (Steps{3, 4}));
 }
 
-TEST(Owner, AnotherOneMeanwhilePreventsTheCommit) {
-  const TempDir dir;
+TEST_F(Ownership, AnotherOneMeanwhilePreventsTheCommit) {
   const Example example{.step = 1, .save_id = "0000000a"};
   const Path folder = write_shards(dir.path(), example);
   CommitInfo info = commit_info(example);
@@ -391,19 +389,18 @@ TEST(Owner, AnotherOneMeanwhilePreventsTheCommit) {
   EXPECT_EQ(commit(folder, info), "");
 }
 
-TEST(FolderLease, OfALivingProcessIsNeverStale) {
-  const TempDir dir;
+using Lease = InTempDir;
+
+TEST_F(Lease, OfALivingProcessIsNeverStale) {
   const auto folders = save_steps(dir.path(), 3);
   const FolderLease lease(folders[0]);  // as of a reader that was stopped for hours
   std::filesystem::last_write_time(leases_in(dir.path()).at(0).file,
                                    std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
   EXPECT_FALSE(leases_in(dir.path()).at(0).stale);
-  prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
-  EXPECT_EQ(whole_steps(dir.path()), (Steps{1, 2, 3}));
+  EXPECT_EQ(left_by_prune(dir.path()), (Steps{1, 2, 3}));
 }
 
-TEST(Prune, BringsBackWhatWasLeasedMeanwhile) {
-  const TempDir dir;
+TEST_F(Prune, BringsBackWhatWasLeasedMeanwhile) {
   const auto folders = save_steps(dir.path(), 4);
   {
     // Somebody begins to read just when the folder is put aside.
@@ -420,8 +417,7 @@ TEST(Prune, BringsBackWhatWasLeasedMeanwhile) {
   EXPECT_EQ(whole_steps(dir.path()), (Steps{2, 3, 4}));
 }
 
-TEST(Prune, BringsBackWhatACrashLeftAsideWhileSomebodyReadsIt) {
-  const TempDir dir;
+TEST_F(Prune, BringsBackWhatACrashLeftAsideWhileSomebodyReadsIt) {
   const auto folders = save_steps(dir.path(), 4);
   {
     // Somebody begins to read just when the folder is put aside, and the machine dies before that is noticed.
@@ -441,11 +437,9 @@ TEST(Prune, BringsBackWhatACrashLeftAsideWhileSomebodyReadsIt) {
     dead = false;  // the machine is back; the reader, elsewhere, still reads
     for (const Leftover& leftover : find_leftovers(dir.path()))
       EXPECT_FALSE(test::mentions(leftover.path.string(), folders[1].filename().string()));
-    prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
-    EXPECT_EQ(whole_steps(dir.path()), (Steps{2, 3, 4}));
+    EXPECT_EQ(left_by_prune(dir.path()), (Steps{2, 3, 4}));
   }
-  prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
-  EXPECT_EQ(whole_steps(dir.path()), (Steps{3, 4})) << "the reader is done";
+  EXPECT_EQ(left_by_prune(dir.path()), (Steps{3, 4})) << "the reader is done";
   EXPECT_EQ(fs::list_folder(dir.path(), Code::kCheckpoint).size(), 2U);
 }
 
@@ -460,8 +454,7 @@ Path lease_of(const Path& step_folder, const std::string& text) {
   return step_folder.parent_path() / name;
 }
 
-TEST(FolderLease, OfAnotherMachineOfThisNameIsStaleAfterAnHour) {
-  const TempDir dir;
+TEST_F(Lease, OfAnotherMachineOfThisNameIsStaleAfterAnHour) {
   const auto folders = save_steps(dir.path(), 3);
   const std::string space = process_space();
   const std::string number = space.substr(space.find(" space "));
@@ -470,8 +463,7 @@ TEST(FolderLease, OfAnotherMachineOfThisNameIsStaleAfterAnHour) {
   const Path lease = lease_of(folders[0], str("process ", boot, number, " start 1\n"));
   ASSERT_EQ(leases_in(dir.path()).size(), 1U);
   EXPECT_FALSE(leases_in(dir.path())[0].stale);
-  prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
-  EXPECT_EQ(whole_steps(dir.path()), (Steps{1, 2, 3}));
+  EXPECT_EQ(left_by_prune(dir.path()), (Steps{1, 2, 3}));
   std::filesystem::last_write_time(lease,
                                    std::filesystem::file_time_type::clock::now() - std::chrono::minutes(61));
   EXPECT_TRUE(leases_in(dir.path())[0].stale);
@@ -480,8 +472,7 @@ TEST(FolderLease, OfAnotherMachineOfThisNameIsStaleAfterAnHour) {
   EXPECT_TRUE(leases_in(dir.path())[0].stale) << "of this machine, and gone";
 }
 
-TEST(FolderLease, OfADeadProcessIsStaleAtOnce) {
-  const TempDir dir;
+TEST_F(Lease, OfADeadProcessIsStaleAtOnce) {
   const auto folders = save_steps(dir.path(), 3);
   const pid_t child = ::fork();
   if (child == 0) {
@@ -491,12 +482,10 @@ TEST(FolderLease, OfADeadProcessIsStaleAtOnce) {
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
   ASSERT_EQ(leases_in(dir.path()).size(), 1U);
   EXPECT_TRUE(leases_in(dir.path())[0].stale);
-  prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
-  EXPECT_EQ(whole_steps(dir.path()), (Steps{2, 3}));
+  EXPECT_EQ(left_by_prune(dir.path()), (Steps{2, 3}));
 }
 
-TEST(FolderLease, OfAnotherHostIsStaleAfterAnHour) {
-  const TempDir dir;
+TEST_F(Lease, OfAnotherHostIsStaleAfterAnHour) {
   const auto folders = save_steps(dir.path(), 1);
   const Path file =
       dir.path() / (".lease-" + folders[0].filename().string() + "-some-other-node.cluster-17-0123abcd");
@@ -509,8 +498,7 @@ TEST(FolderLease, OfAnotherHostIsStaleAfterAnHour) {
   EXPECT_TRUE(leases_in(dir.path())[0].stale);
 }
 
-TEST(FolderLease, IgnoresForeignNames) {
-  const TempDir dir;
+TEST_F(Lease, IgnoresForeignNames) {
   for (const char* name : {".lease-", ".lease-x", ".lease-step-000000001.0000000a-h-1-xyz",
                            ".lease-step-000000001.0000000a-1-0123abcd", ".lease-step-1.0000000a-h-1-0123abcd",
                            ".lease-step-000000001.0000000a-h-0-0123abcd",
@@ -525,8 +513,7 @@ ssize_t only_reads(const DiskRequest& request, const std::function<ssize_t()>& m
   return (request.flags & (O_WRONLY | O_RDWR)) == 0 ? make() : failed(EROFS);
 }
 
-TEST(FolderLease, IsDoneWithoutWhereNothingCanBeWritten) {
-  const TempDir dir;
+TEST_F(Lease, IsDoneWithoutWhereNothingCanBeWritten) {
   const auto folders = save_steps(dir.path(), 1);
   WatchedDisk disk(only_reads);
   const fs::DiskInUse in_use(disk);

@@ -5,7 +5,6 @@
 #include "checkpoint/folder/run_folder.h"
 #include "checkpoint/format/shard_index.h"
 #include "checkpoint/read/verify.h"
-#include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"
 
 namespace echelon::checkpoint {
@@ -35,16 +34,16 @@ ShardIndex index_of(const Path& folder, int rank) {
                           static_cast<int>(manifest.shards.size()), manifest.save_id);
 }
 
-TEST(Damage, AWholeCheckpointHasNone) {
-  const TempDir dir;
+using Damages = InTempDir;
+
+TEST_F(Damages, AWholeCheckpointHasNone) {
   const Path folder = save(dir.path());
   EXPECT_EQ(read_error(folder), "");
   EXPECT_TRUE(damages(folder).empty());
   EXPECT_EQ(verify(folder, VerifyDepth::kDeep, {}).step, 1200);
 }
 
-TEST(Damage, AFlippedTensorBitIsRefusedWithRankTensorAndBytes) {
-  const TempDir dir;
+TEST_F(Damages, AFlippedTensorBitIsRefusedWithRankTensorAndBytes) {
   const Path folder = save(dir.path());
   const ShardIndex index = index_of(folder, 1);
   for (const ShardEntry& entry : index.entries) {
@@ -64,8 +63,7 @@ TEST(Damage, AFlippedTensorBitIsRefusedWithRankTensorAndBytes) {
   }
 }
 
-TEST(Damage, OtherBlocksOfADamagedTensorStayReadable) {
-  const TempDir dir;
+TEST_F(Damages, OtherBlocksOfADamagedTensorStayReadable) {
   const Path folder = save(dir.path(), {.ranks = 1});
   const ShardIndex index = index_of(folder, 0);
   const auto big = std::find_if(index.entries.begin(), index.entries.end(),
@@ -80,8 +78,7 @@ TEST(Damage, OtherBlocksOfADamagedTensorStayReadable) {
   EXPECT_EQ(error_of([&] { reader.read("model/big", kBlockBytes / 2, kBlockBytes / 2 + 100, part); }), "");
 }
 
-TEST(Damage, DifferentMishapsHaveDifferentMessages) {
-  const TempDir dir;
+TEST_F(Damages, DifferentMishapsHaveDifferentMessages) {
   const Path other = save(dir.path(), {.step = 7, .save_id = "0badcafe"});
   const auto tell = [&](auto&& harm) {
     const TempDir fresh;
@@ -116,8 +113,7 @@ TEST(Damage, DifferentMishapsHaveDifferentMessages) {
                   kShard1, "belongs to save 0badcafe", "a stale file");
 }
 
-TEST(Damage, SwappedShardsOfEqualSizeAreRefused) {
-  const TempDir dir;
+TEST_F(Damages, SwappedShardsOfEqualSizeAreRefused) {
   const Path folder = save(dir.path(), {.tensors = {{"model/w", DType::kF32, {10}}}});
   ASSERT_EQ(std::filesystem::file_size(folder / kShard0), std::filesystem::file_size(folder / kShard1));
   std::filesystem::rename(folder / kShard0, folder / "x");
@@ -126,8 +122,7 @@ TEST(Damage, SwappedShardsOfEqualSizeAreRefused) {
   EXPECT_MENTIONS(read_error(folder), "files were swapped");
 }
 
-TEST(Damage, ACommitOfAnotherSaveIsRefused) {
-  const TempDir dir;
+TEST_F(Damages, ACommitOfAnotherSaveIsRefused) {
   const Path a = save(dir.path(), {.step = 1, .save_id = "00000001"});
   const Path b = save(dir.path(), {.step = 2, .save_id = "00000002"});
   std::filesystem::copy_file(a / "COMMIT", b / "COMMIT", std::filesystem::copy_options::overwrite_existing);
@@ -137,8 +132,7 @@ TEST(Damage, ACommitOfAnotherSaveIsRefused) {
   EXPECT_MENTIONS(read_error(b), "renamed or swapped");
 }
 
-TEST(Damage, ARunFallsBackToTheCommitBeforeADamagedOne) {
-  const TempDir dir;
+TEST_F(Damages, ARunFallsBackToTheCommitBeforeADamagedOne) {
   save(dir.path() / "checkpoints", {.step = 1, .save_id = "00000001"});
   const Path newest = save(dir.path() / "checkpoints", {.step = 2, .save_id = "00000002"});
   flip_bit(newest / "MANIFEST.json", 100);
@@ -154,8 +148,7 @@ TEST(Damage, ARunFallsBackToTheCommitBeforeADamagedOne) {
   EXPECT_MENTIONS(read_error(newest), "is damaged");  // named directly: no way around
 }
 
-TEST(Damage, ARunWithOnlyDamagedCommitsIsAnErrorNotAFreshStart) {
-  const TempDir dir;
+TEST_F(Damages, ARunWithOnlyDamagedCommitsIsAnErrorNotAFreshStart) {
   const Path folder = save(dir.path() / "checkpoints");
   flip_bit(folder / "COMMIT", 20);
   testing::internal::CaptureStderr();
@@ -163,8 +156,7 @@ TEST(Damage, ARunWithOnlyDamagedCommitsIsAnErrorNotAFreshStart) {
   (void)testing::internal::GetCapturedStderr();
 }
 
-TEST(Damage, ANewerFormatIsRefusedWithItsVersion) {
-  const TempDir dir;
+TEST_F(Damages, ANewerFormatIsRefusedWithItsVersion) {
   const Path folder = save(dir.path());
   {
     std::string text = slurp(folder / "COMMIT");

@@ -6,7 +6,6 @@
 #include "checkpoint/read/salvage.h"
 #include "support/counting_disk.h"
 #include "support/matches.h"
-#include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"
 #include "unit/checkpoint/zeros.h"
 
@@ -31,8 +30,9 @@ void read_of(const Reader& reader, std::uint64_t rank) {
   for (const std::byte byte : bytes) ASSERT_EQ(byte, std::byte{0});
 }
 
-TEST(Outline, OpeningReadsAFewKilobytesAShardAndARankTheIndexesThatItNeeds) {
-  const TempDir dir;
+using Outlines = InTempDir;
+
+TEST_F(Outlines, OpeningReadsAFewKilobytesAShardAndARankTheIndexesThatItNeeds) {
   const Path folder = save_zeros(dir.path(), two_tensors(), kRanks);
   CountingDisk disk;
   const fs::DiskInUse in_use(disk);
@@ -55,8 +55,7 @@ TEST(Outline, OpeningReadsAFewKilobytesAShardAndARankTheIndexesThatItNeeds) {
   EXPECT_EQ(reader.checksum("model/w"), crc_of_zeros(4 * kElements));
 }
 
-TEST(Outline, ADamagedChecksumOfALargeIndexIsFoundByWhoReadsOfIt) {
-  const TempDir dir;
+TEST_F(Outlines, ADamagedChecksumOfALargeIndexIsFoundByWhoReadsOfIt) {
   const Path folder = save_zeros(dir.path(), two_tensors(), kRanks);
   flip_bit(folder / "shard-00001-of-00004.h5", 100000);
   const Reader reader(folder);
@@ -66,8 +65,7 @@ TEST(Outline, ADamagedChecksumOfALargeIndexIsFoundByWhoReadsOfIt) {
   EXPECT_NE(error_of([&] { (void)load_contents(folder); }), "");
 }
 
-TEST(Outline, ADamagedTableOfALargeIndexIsFoundWhenItIsOpened) {
-  const TempDir dir;
+TEST_F(Outlines, ADamagedTableOfALargeIndexIsFoundWhenItIsOpened) {
   const Path folder = save_zeros(dir.path(), two_tensors(), kRanks);
   const Path shard = folder / "shard-00001-of-00004.h5";
   for (std::uint64_t byte = kIndexHeaderBytes; byte < kIndexHeaderBytes + 2 * 128; ++byte) {
@@ -84,8 +82,7 @@ TEST(Outline, ADamagedTableOfALargeIndexIsFoundWhenItIsOpened) {
   EXPECT_EQ(error_of([&] { const Reader reader(folder); }), "");
 }
 
-TEST(Outline, ASalvagedCheckpointReadsTheShardsThatAreLeft) {
-  const TempDir dir;
+TEST_F(Outlines, ASalvagedCheckpointReadsTheShardsThatAreLeft) {
   const auto last_rank = [](const TensorInfo&, std::uint64_t n, int ranks) {
     std::vector<std::uint64_t> borders(static_cast<std::size_t>(ranks), 0);
     borders.push_back(n);
@@ -105,8 +102,9 @@ TEST(Outline, ASalvagedCheckpointReadsTheShardsThatAreLeft) {
   }
 }
 
-TEST(Prune, ParsesEachManifestOnce) {
-  const TempDir dir;
+using Prune = InTempDir;
+
+TEST_F(Prune, ParsesEachManifestOnce) {
   for (int step = 1; step <= 3; ++step) {
     save(dir.path(), {.step = step,
                       .save_id = "0000000a",

@@ -73,8 +73,9 @@ Outcome exported(const TempDir& dir, const Example& example, bool merge) {
                : tool({"export", folder, "--output", dir.path() / "o"});
 }
 
-TEST(ExportOfAdapters, IsPeftsFolderOrTheWholeModel) {
-  const TempDir dir;
+using ExportOfAdapters = InTempDir;
+
+TEST_F(ExportOfAdapters, IsPeftsFolderOrTheWholeModel) {
   Outcome outcome = exported(dir, adapted(), false);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(names_in(dir.path() / "o"),
@@ -87,8 +88,7 @@ TEST(ExportOfAdapters, IsPeftsFolderOrTheWholeModel) {
   EXPECT_FALSE(test::mentions(file, "lora_"));
 }
 
-TEST(ExportOfAdapters, FrozenOnesHaveNoAverageAndAreMergedAsTheyAre) {
-  const TempDir dir;
+TEST_F(ExportOfAdapters, FrozenOnesHaveNoAverageAndAreMergedAsTheyAre) {
   const auto averaged = [&](const std::string& name, const Example& trained, const std::string& frozen) {
     Example example = trained;
     for (TensorInfo tensor : trained.tensors) {
@@ -111,8 +111,7 @@ TEST(ExportOfAdapters, FrozenOnesHaveNoAverageAndAreMergedAsTheyAre) {
       << "each adds another product to the averaged weights, but the last, which adds none";
 }
 
-TEST(ExportOfAdapters, RefusesWhatItCannotScaleOrFit) {
-  const TempDir dir;
+TEST_F(ExportOfAdapters, RefusesWhatItCannotScaleOrFit) {
   const auto refused = [&](const Example& example, const std::string& said) {
     const Outcome outcome = exported(dir, example, true);
     EXPECT_EQ(outcome.code, 5) << outcome.err;
@@ -153,8 +152,9 @@ Outcome imported(const TempDir& dir, const Path& folder) {
   return tool({"import", folder, "--base", dir.path() / "base", "--output", dir.path() / "o"});
 }
 
-TEST(ImportOfAdapters, RefusesByNameWhatPeftWouldComputeOtherwise) {
-  const TempDir dir;
+using ImportOfAdapters = InTempDir;
+
+TEST_F(ImportOfAdapters, RefusesByNameWhatPeftWouldComputeOtherwise) {
   save(dir.path() / "base", llama(true));
   const Path folder = peft_folder(dir);
   const auto outcome = [&](const char* key, const Json& value) {
@@ -202,8 +202,7 @@ TEST(ImportOfAdapters, RefusesByNameWhatPeftWouldComputeOtherwise) {
   expect_one_line(outcome("modules_to_save", 3), 5, "modules_to_save that is no list of names");
 }
 
-TEST(ImportOfAdapters, ComeBackWithTheModulesThatWereTrainedWhole) {
-  const TempDir dir;
+TEST_F(ImportOfAdapters, ComeBackWithTheModulesThatWereTrainedWhole) {
   save(dir.path() / "base", llama(false));
   Json config = kPeftConfig;
   const auto export_from = [&](const Path& checkpoint, const std::string& output) {
@@ -244,11 +243,10 @@ Example wide_llama() {
   return example;
 }
 
-TEST(ImportOfAdapters, AreMergedWithABaseThatIsConvertedInBoundedMemory) {
+TEST_F(ImportOfAdapters, AreMergedWithABaseThatIsConvertedInBoundedMemory) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "the address sanitizer needs memory of its own";
 #endif
-  const TempDir dir;
   save(dir.path() / "base", wide_llama());
   ASSERT_EQ(imported(dir, peft_folder(dir)).code, 0);
   const Outcome merged =
@@ -258,8 +256,7 @@ TEST(ImportOfAdapters, AreMergedWithABaseThatIsConvertedInBoundedMemory) {
   EXPECT_GT(std::filesystem::file_size(dir.path() / "merged" / "model.safetensors"), 96U << 20);
 }
 
-TEST(ImportOfAdapters, RefusesFoldersAndBasesThatAreNone) {
-  const TempDir dir;
+TEST_F(ImportOfAdapters, RefusesFoldersAndBasesThatAreNone) {
   save(dir.path() / "base", adapted());
   const Path folder = peft_folder(dir);
   expect_one_line(imported(dir, folder), 5, "has adapters of its own");

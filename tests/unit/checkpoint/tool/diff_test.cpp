@@ -39,8 +39,9 @@ std::vector<std::byte> bytes_of(const std::vector<T>& values) {
   return {bytes.begin(), bytes.end()};
 }
 
-TEST(Diff, FindsTheSameStateEqualHoweverItWasCut) {
-  const TempDir dir;
+using Diff = InTempDir;
+
+TEST_F(Diff, FindsTheSameStateEqualHoweverItWasCut) {
   const Path a = save(dir.path() / "a", {.ranks = 1});
   const Path b = save(dir.path() / "b", {.step = 9, .ranks = 4, .cut = random_cut(2)});
   const Outcome text = tool({"diff", a, b});
@@ -51,8 +52,7 @@ TEST(Diff, FindsTheSameStateEqualHoweverItWasCut) {
   EXPECT_TRUE(report["tensors"].empty());
 }
 
-TEST(Diff, NamesEveryKindOfDifference) {
-  const TempDir dir;
+TEST_F(Diff, NamesEveryKindOfDifference) {
   const std::vector<float> values{1, 2, 3, 4};
   std::vector<float> other = values;
   other[2] = 3.5F;
@@ -87,8 +87,7 @@ TEST(Diff, NamesEveryKindOfDifference) {
     EXPECT_MENTIONS(text, part) << part << '\n' << text;
 }
 
-TEST(Diff, ReadsNoTensorUnlessAsked) {
-  const TempDir dir;
+TEST_F(Diff, ReadsNoTensorUnlessAsked) {
   const std::vector<float> ones(50'000, 1.0F);
   const std::vector<float> twos(50'000, 2.0F);
   const TensorInfo tensor{"model/w", DType::kF32, {50'000}};
@@ -100,8 +99,7 @@ TEST(Diff, ReadsNoTensorUnlessAsked) {
   EXPECT_EQ(tool({"diff", a, dir.path() / "absent"}).code, 5);
 }
 
-TEST(Diff, ReadsATensorOfFormat10WhoseCounterpartLiesInABase) {
-  const TempDir dir;
+TEST_F(Diff, ReadsATensorOfFormat10WhoseCounterpartLiesInABase) {
   const Path old = Path(echelon::test::source_dir()) / "tests/golden/checkpoint_1.0";
   const Reader reader(old);
   const TensorInfo weight = *reader.find("model/w");

@@ -26,8 +26,9 @@ json header_of(const Path& file) {
   return json::parse(bytes.substr(8, size));
 }
 
-TEST(Export, ConfigStatesTheTypeOfMostElements) {
-  const TempDir dir;
+using Export = InTempDir;
+
+TEST_F(Export, ConfigStatesTheTypeOfMostElements) {
   Example example = llama(false);
   json config = json::parse(example.attachments["config.json"]);
   config["torch_dtype"] = "float32";
@@ -55,8 +56,7 @@ TEST(Export, ConfigStatesTheTypeOfMostElements) {
   EXPECT_EQ(stated("same", "export"), "float64");
 }
 
-TEST(Export, HoldsTheModelAndItsCompanionsOnly) {
-  const TempDir dir;
+TEST_F(Export, HoldsTheModelAndItsCompanionsOnly) {
   const Outcome outcome = export_to(save(dir.path() / "c", llama(false)), dir.path() / "o");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_MENTIONS(outcome.out, "no tokenizer");
@@ -67,8 +67,7 @@ TEST(Export, HoldsTheModelAndItsCompanionsOnly) {
   EXPECT_EQ(header["__metadata__"]["format"], "pt");
 }
 
-TEST(Export, MakesTheCompanionsThatTransformersNeeds) {
-  const TempDir dir;
+TEST_F(Export, MakesTheCompanionsThatTransformersNeeds) {
   Example example = llama(false);
   example.attachments.erase("generation_config.json");
   json config = json::parse(example.attachments["config.json"]);
@@ -91,8 +90,7 @@ TEST(Export, MakesTheCompanionsThatTransformersNeeds) {
                   {"model_max_length", 16}}));
 }
 
-TEST(Export, EveryFileEndsTextAsTheConfigDoes) {
-  const TempDir dir;
+TEST_F(Export, EveryFileEndsTextAsTheConfigDoes) {
   Example example = llama(false);
   json config = json::parse(example.attachments["config.json"]);
   config["eos_token_id"] = {7, 5};
@@ -115,8 +113,7 @@ TEST(Export, EveryFileEndsTextAsTheConfigDoes) {
     EXPECT_EQ(tokenizer_config(str("same", text.size()), text), text);
 }
 
-TEST(Export, RefusesAConfigThatIsNestedTooDeep) {
-  const TempDir dir;
+TEST_F(Export, RefusesAConfigThatIsNestedTooDeep) {
   Example example = llama(false);
   std::string deep;
   for (int i = 0; i < 60'000; ++i) deep += R"({"a":)";
@@ -130,16 +127,14 @@ TEST(Export, RefusesAConfigThatIsNestedTooDeep) {
   expect_one_line(export_to(folder, dir.path() / "o"), 5, "nested deeper than 32 levels");
 }
 
-TEST(Export, StoresATiedWeightOnce) {
-  const TempDir dir;
+TEST_F(Export, StoresATiedWeightOnce) {
   EXPECT_EQ(export_to(save(dir.path() / "c", llama(true)), dir.path() / "o").code, 0);
   const json header = header_of(dir.path() / "o" / "model.safetensors");
   EXPECT_TRUE(header.contains("model.embed_tokens.weight"));
   EXPECT_FALSE(header.contains("lm_head.weight"));
 }
 
-TEST(Export, AFrozenParameterHasNoAverageAndIsWrittenAsItIs) {
-  const TempDir dir;
+TEST_F(Export, AFrozenParameterHasNoAverageAndIsWrittenAsItIs) {
   Example example = llama(false);
   example.tensors.push_back({"ema/model.norm.weight", DType::kF32, {8}});
   const Path checkpoint = save(dir.path() / "c", example);
@@ -161,8 +156,7 @@ TEST(Export, AFrozenParameterHasNoAverageAndIsWrittenAsItIs) {
   }
 }
 
-TEST(Export, RefusesWeightsThatAreNotThoseOfTheConfig) {
-  const TempDir dir;
+TEST_F(Export, RefusesWeightsThatAreNotThoseOfTheConfig) {
   const auto refused = [&](const char* name, const Example& example, const std::string& why) {
     expect_one_line(export_to(save(dir.path() / name, example), dir.path() / "o"), 5, why);
   };

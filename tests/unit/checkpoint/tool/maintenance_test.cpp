@@ -36,8 +36,9 @@ std::vector<std::int64_t> steps_of(const Path& run) {
 }
 using Steps = std::vector<std::int64_t>;
 
-TEST(PruneCommand, TellsWhatItWouldDoAndDoesItWithYes) {
-  const TempDir dir;
+using PruneCommand = InTempDir;
+
+TEST_F(PruneCommand, TellsWhatItWouldDoAndDoesItWithYes) {
   const Path run = make_run(dir, 5);
   const Outcome dry = tool({"prune", run, "--keep-last", "2", "--keep-every", "2"});
   EXPECT_EQ(dry.code, 0);
@@ -53,8 +54,7 @@ TEST(PruneCommand, TellsWhatItWouldDoAndDoesItWithYes) {
   EXPECT_MENTIONS(tool({"prune", run}).out, "nothing to remove");
 }
 
-TEST(PruneCommand, KeepsTheBestStepAndNamedOnes) {
-  const TempDir dir;
+TEST_F(PruneCommand, KeepsTheBestStepAndNamedOnes) {
   const Path run = make_run(dir, 6, R"({"best":{"step":2,"validation_loss":1.5}})");
   EXPECT_EQ(tool({"prune", run, "--keep-last", "1", "--keep-step", "3", "--keep-step", "1", "--yes"}).code,
             0);
@@ -69,16 +69,14 @@ TEST(PruneCommand, KeepsTheBestStepAndNamedOnes) {
   EXPECT_EQ(steps_of(run), (Steps{1, 2, 3, 5, 6, 7}));
 }
 
-TEST(PruneCommand, SaysThatTheBestStepIsNotThere) {
-  const TempDir dir;
+TEST_F(PruneCommand, SaysThatTheBestStepIsNotThere) {
   const Path run = make_run(dir, 3, R"({"best":{"step":9,"validation_loss":1.5}})");
   const Outcome done = tool({"prune", run, "--keep-last", "1", "--yes"});
   EXPECT_EQ(done.code, 0);
   EXPECT_MENTIONS(done.err, "step 9 had the best validation loss, but its checkpoint is missing");
 }
 
-TEST(PruneCommand, LeavesWhatIsReadAndSaysWho) {
-  const TempDir dir;
+TEST_F(PruneCommand, LeavesWhatIsReadAndSaysWho) {
   const Path run = make_run(dir, 4);
   const FolderLease lease(run / "checkpoints" / "step-000000001.0000000a");
   const json plan = json::parse(tool({"prune", run, "--keep-last", "2", "--yes", "--json"}).out);
@@ -89,8 +87,7 @@ TEST(PruneCommand, LeavesWhatIsReadAndSaysWho) {
   EXPECT_EQ(steps_of(run), (Steps{1, 3, 4}));
 }
 
-TEST(PruneCommand, ReadsWhatCounts) {
-  const TempDir dir;
+TEST_F(PruneCommand, ReadsWhatCounts) {
   const Path run = make_run(dir, 4);
   const Path newest = run / "checkpoints" / "step-000000004.0000000a" / "shard-00000-of-00001.h5";
   flip_bit(newest, std::filesystem::file_size(newest) - 1);
@@ -103,8 +100,7 @@ TEST(PruneCommand, ReadsWhatCounts) {
   EXPECT_EQ(steps_of(run), (Steps{2, 3, 4}));
 }
 
-TEST(PruneCommand, RefusesWhatIsNoRun) {
-  const TempDir dir;
+TEST_F(PruneCommand, RefusesWhatIsNoRun) {
   const Path run = make_run(dir, 2);
   expect_one_line(tool({"prune", run / "absent"}), 2, "no folder");
   expect_one_line(tool({"prune", run / "checkpoints" / "step-000000001.0000000a"}), 2, "is one checkpoint");
@@ -137,8 +133,9 @@ std::map<std::string, std::string> sums(const Reader& reader) {
   return all;
 }
 
-TEST(ReshardCommand, KeepsEverythingButTheNumberOfShards) {
-  const TempDir dir;
+using ReshardCommand = InTempDir;
+
+TEST_F(ReshardCommand, KeepsEverythingButTheNumberOfShards) {
   const Example example{.ranks = 3, .cut = random_cut(5)};
   const Path folder = write_shards(dir.path() / "run" / "checkpoints", example);
   CommitInfo info = commit_info(example);
@@ -168,8 +165,7 @@ TEST(ReshardCommand, KeepsEverythingButTheNumberOfShards) {
   EXPECT_EQ(names_in(dir.path() / "run" / "checkpoints").size(), 1U) << "a lease stayed";
 }
 
-TEST(ReshardCommand, DividesTheBytesEvenly) {
-  const TempDir dir;
+TEST_F(ReshardCommand, DividesTheBytesEvenly) {
   const Path folder = save(dir.path() / "c", {.ranks = 1});
   EXPECT_EQ(tool({"reshard", folder, "--world", "4", "--output", dir.path() / "o"}).code, 0);
   const Reader reader(dir.path() / "o");
@@ -188,8 +184,7 @@ TEST(ReshardCommand, DividesTheBytesEvenly) {
   EXPECT_LE(pieces, reader.tensors().size() + 3);
 }
 
-TEST(ReshardCommand, RefusesDamageAndBadOutputs) {
-  const TempDir dir;
+TEST_F(ReshardCommand, RefusesDamageAndBadOutputs) {
   const Path folder = save(dir.path() / "c");
   expect_one_line(tool({"reshard", folder, "--output", dir.path() / "o"}), 2, "--world");
   expect_one_line(tool({"reshard", folder, "--world", "0", "--output", dir.path() / "o"}), 2, "--world");
@@ -203,11 +198,10 @@ TEST(ReshardCommand, RefusesDamageAndBadOutputs) {
   EXPECT_EQ(names_in(dir.path()), std::vector<std::string>{"c"});
 }
 
-TEST(ReshardCommand, NeedsLittleMemory) {
+TEST_F(ReshardCommand, NeedsLittleMemory) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "the address sanitizer keeps freed memory";
 #endif
-  const TempDir dir;
   const Path folder =
       save(dir.path() / "c", {.ranks = 2, .tensors = {{"model/w", DType::kF32, {40, 1 << 20}}}});
   const Outcome outcome = tool({"reshard", folder, "--world", "3", "--output", dir.path() / "o"});

@@ -39,8 +39,9 @@ json report(const Path& folder, int code) {
   return json::parse(outcome.out);
 }
 
-TEST(Salvage, FindsAllOfASaveThatOnlyLacksItsCommit) {
-  const TempDir dir;
+using SalvageCommand = InTempDir;
+
+TEST_F(SalvageCommand, FindsAllOfASaveThatOnlyLacksItsCommit) {
   const Path folder = write_shards(dir.path(), {.ranks = 3, .cut = random_cut(6)});
   const Path output = dir.path() / "out.h5";
   const Outcome outcome = tool({"salvage", folder, "--output", output});
@@ -61,16 +62,14 @@ TEST(Salvage, FindsAllOfASaveThatOnlyLacksItsCommit) {
   }
 }
 
-TEST(Salvage, TakesAnyPathOfTheFolder) {
-  const TempDir dir;
+TEST_F(SalvageCommand, TakesAnyPathOfTheFolder) {
   const Path folder = write_shards(dir.path(), {.ranks = 1});
   std::filesystem::create_directory_symlink(folder, dir.path() / "link");
   for (const Path& path : {folder / ".", folder / "", dir.path() / "link"})
     EXPECT_EQ(tool({"salvage", path}).code, 0) << path;
 }
 
-TEST(Salvage, LosesOnlyTheTensorThatIsDamaged) {
-  const TempDir dir;
+TEST_F(SalvageCommand, LosesOnlyTheTensorThatIsDamaged) {
   const Path folder = save(dir.path(), {.ranks = 2});
   const Path shard = folder / "shard-00001-of-00002.h5";
   flip_bit(shard, std::filesystem::file_size(shard) - 1);
@@ -83,8 +82,7 @@ TEST(Salvage, LosesOnlyTheTensorThatIsDamaged) {
   EXPECT_EQ(names_of(found["intact"]), rest);
 }
 
-TEST(Salvage, KeepsTheTensorsOfTheShardsThatAreLeft) {
-  const TempDir dir;
+TEST_F(SalvageCommand, KeepsTheTensorsOfTheShardsThatAreLeft) {
   const Path folder = save(dir.path(), {.ranks = 3, .cut = whole_cut});
   std::filesystem::remove(folder / "shard-00001-of-00003.h5");
   std::set<std::string> gone;
@@ -103,8 +101,7 @@ TEST(Salvage, KeepsTheTensorsOfTheShardsThatAreLeft) {
   for (const std::string& name : gone) EXPECT_EQ(names_of(without["intact"]).count(name), 0U);
 }
 
-TEST(Salvage, RefusesWhatIsNoStepFolderOrHoldsNothing) {
-  const TempDir dir;
+TEST_F(SalvageCommand, RefusesWhatIsNoStepFolderOrHoldsNothing) {
   expect_one_line(tool({"salvage", dir.path()}), 5, "not named like a step folder");
   const Path folder = write_shards(dir.path(), {.ranks = 1});
   spill(folder / "shard-00000-of-00001.h5", "garbage");

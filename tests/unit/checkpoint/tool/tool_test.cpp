@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/str.h"
-#include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"
 #include "unit/checkpoint/tool/run_tool.h"
 
@@ -14,7 +13,9 @@ namespace {
 using namespace test;  // NOLINT
 using nlohmann::json;
 
-TEST(Tool, TellsItsVersionAndHelp) {
+using Tool = InTempDir;
+
+TEST_F(Tool, TellsItsVersionAndHelp) {
   EXPECT_MENTIONS(tool({"--version"}).out, "checkpoint format 1.1");
   const Outcome help = tool({"--help"});
   EXPECT_EQ(help.code, 0);
@@ -23,7 +24,7 @@ TEST(Tool, TellsItsVersionAndHelp) {
   EXPECT_MENTIONS(tool({"consolidate", "--help"}).out, "--dtype");
 }
 
-TEST(Tool, CallsAWrongCommandLineUsage) {
+TEST_F(Tool, CallsAWrongCommandLineUsage) {
   expect_one_line(tool({}), 2, "no command given; there are ls, inspect");
   expect_one_line(tool({"frobnicate"}), 2, "frobnicate");
   expect_one_line(tool({"verify"}), 2, "CKPT");
@@ -32,8 +33,7 @@ TEST(Tool, CallsAWrongCommandLineUsage) {
   expect_one_line(tool({"ls", "/no/such/folder"}), 2, "no folder '/no/such/folder'");
 }
 
-TEST(Tool, RefusesOptionsThatItWouldIgnore) {
-  const TempDir dir;
+TEST_F(Tool, RefusesOptionsThatItWouldIgnore) {
   const Path folder = save(dir.path() / "c");
   const Path output = dir.path() / "o";
   expect_one_line(
@@ -45,8 +45,7 @@ TEST(Tool, RefusesOptionsThatItWouldIgnore) {
   EXPECT_FALSE(std::filesystem::exists(output));
 }
 
-TEST(Tool, ListsEveryAttemptWithItsState) {
-  const TempDir dir;
+TEST_F(Tool, ListsEveryAttemptWithItsState) {
   const Path checkpoints = dir.path() / "checkpoints";
   save(checkpoints, {.step = 1, .save_id = "00000001"});
   flip_bit(save(checkpoints, {.step = 2, .save_id = "00000002"}) / "MANIFEST.json", 9);
@@ -62,8 +61,7 @@ TEST(Tool, ListsEveryAttemptWithItsState) {
   EXPECT_MENTIONS(table, "DAMAGED", "uncommitted", "step-000000001.00000001");
 }
 
-TEST(Tool, ListsOneStepFolderItself) {
-  const TempDir dir;
+TEST_F(Tool, ListsOneStepFolderItself) {
   const Path whole = save(dir.path(), {.step = 1, .save_id = "00000001"});
   const Path unfinished = write_shards(dir.path(), {.step = 2, .save_id = "00000002"});
   for (const Path& named : {whole, whole / ""}) {
@@ -81,8 +79,7 @@ TEST(Tool, ListsOneStepFolderItself) {
   EXPECT_EQ(rows[0]["step"], 1);
 }
 
-TEST(Tool, TellsProgramsOfAFailure) {
-  const TempDir dir;
+TEST_F(Tool, TellsProgramsOfAFailure) {
   const std::vector<std::vector<std::string>> commands{{"ls", "--json", "/no/such/folder"},
                                                        {"inspect", "--json", "/no/such/folder"},
                                                        {"verify", "--json"},
@@ -95,8 +92,7 @@ TEST(Tool, TellsProgramsOfAFailure) {
   }
 }
 
-TEST(Tool, InspectsWithoutReadingTensors) {
-  const TempDir dir;
+TEST_F(Tool, InspectsWithoutReadingTensors) {
   const Path folder = save(dir.path(), {.ranks = 3});
   const json all = json::parse(tool({"inspect", "--json", folder}).out);
   EXPECT_EQ(all["step"], 1200);
@@ -106,8 +102,7 @@ TEST(Tool, InspectsWithoutReadingTensors) {
   EXPECT_MENTIONS(tool({"inspect", folder}).out, "model/model.norm.weight");
 }
 
-TEST(Tool, GivesATensorTheSameChecksumHoweverItWasCut) {
-  const TempDir dir;
+TEST_F(Tool, GivesATensorTheSameChecksumHoweverItWasCut) {
   const auto checksums = [&](const Path& folder) {
     std::map<std::string, std::string> sums;
     const json all = json::parse(tool({"inspect", "--json", folder}).out);
@@ -120,8 +115,7 @@ TEST(Tool, GivesATensorTheSameChecksumHoweverItWasCut) {
             checksums(save(dir.path() / "b", {.ranks = 4, .cut = random_cut(9)})));
 }
 
-TEST(Tool, VerifyNamesRankTensorAndBytes) {
-  const TempDir dir;
+TEST_F(Tool, VerifyNamesRankTensorAndBytes) {
   const Path folder = save(dir.path());
   EXPECT_EQ(tool({"verify", dir.path()}).code, 0);
   const Path shard = folder / "shard-00001-of-00002.h5";
@@ -139,8 +133,7 @@ TEST(Tool, VerifyNamesRankTensorAndBytes) {
   EXPECT_EQ(report["damages"][0]["byte_end"], std::filesystem::file_size(shard));
 }
 
-TEST(Tool, VerifyOfARunLooksAtItsNewestCommitEvenIfDamaged) {
-  const TempDir dir;
+TEST_F(Tool, VerifyOfARunLooksAtItsNewestCommitEvenIfDamaged) {
   save(dir.path() / "checkpoints", {.step = 1, .save_id = "00000001"});
   const Path newest = save(dir.path() / "checkpoints", {.step = 2, .save_id = "00000002"});
   flip_bit(newest / "COMMIT", 30);
@@ -149,8 +142,7 @@ TEST(Tool, VerifyOfARunLooksAtItsNewestCommitEvenIfDamaged) {
                   "step-000000002");
 }
 
-TEST(Tool, RefusesWhatIsNoCommittedCheckpoint) {
-  const TempDir dir;
+TEST_F(Tool, RefusesWhatIsNoCommittedCheckpoint) {
   const Path folder = write_shards(dir.path(), {});
   expect_one_line(tool({"verify", folder}), 5, "is damaged in 1 place");
   expect_one_line(tool({"inspect", folder}), 5,
@@ -174,8 +166,7 @@ TEST(Tool, RefusesWhatIsNoCommittedCheckpoint) {
   expect_one_line(tool({"ls", file}), 2, str("no folder '", file.string(), "'"));
 }
 
-TEST(Tool, ConsolidatesOnlyToAFreshPlaceOutsideTheCheckpoint) {
-  const TempDir dir;
+TEST_F(Tool, ConsolidatesOnlyToAFreshPlaceOutsideTheCheckpoint) {
   const Path folder = save(dir.path() / "c");
   const auto into = [&](const Path& output) {
     return tool({"consolidate", folder, "--to", "hdf5", "--output", output});
@@ -194,8 +185,7 @@ TEST(Tool, ConsolidatesOnlyToAFreshPlaceOutsideTheCheckpoint) {
   EXPECT_EQ(tool({"verify", folder}).code, 0);
 }
 
-TEST(Tool, LeavesNothingOfAConsolidationThatFails) {
-  const TempDir dir;
+TEST_F(Tool, LeavesNothingOfAConsolidationThatFails) {
   const Path folder = save(dir.path() / "c", {.ranks = 1});
   const Path shard = folder / "shard-00000-of-00001.h5";
   const std::string bytes = slurp(shard);
@@ -209,8 +199,7 @@ TEST(Tool, LeavesNothingOfAConsolidationThatFails) {
   EXPECT_EQ(names_in(dir.path()), std::vector<std::string>{"c"});
 }
 
-TEST(Tool, ConsolidatesIntoAFolderThatNamesTheOutputType) {
-  const TempDir dir;
+TEST_F(Tool, ConsolidatesIntoAFolderThatNamesTheOutputType) {
   Example example;
   example.attachments["tokenizer.model"] = "bytes";
   const Path folder = save(dir.path() / "c", example);
@@ -225,8 +214,7 @@ TEST(Tool, ConsolidatesIntoAFolderThatNamesTheOutputType) {
   EXPECT_EQ(json::parse(slurp(dir.path() / "half" / "config.json"))["torch_dtype"], "bfloat16");
 }
 
-TEST(Tool, NeedsAConfigForSafetensorsOnly) {
-  const TempDir dir;
+TEST_F(Tool, NeedsAConfigForSafetensorsOnly) {
   Example example;
   example.attachments.erase("config.json");
   const Path folder = save(dir.path() / "c", example);

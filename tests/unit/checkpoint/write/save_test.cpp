@@ -8,7 +8,6 @@
 #include "checkpoint/folder/run_folder.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/read/verify.h"
-#include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"
 
 namespace echelon::checkpoint {
@@ -95,8 +94,9 @@ TEST(Commit, RefusesWhatDoesNotBelongTogether) {
   EXPECT_MENTIONS(error([](Info&) {}), "file system that all nodes share");
 }
 
-TEST(Shard, RefusesSlicesThatAreNotWhatTheySay) {
-  const TempDir dir;
+using ShardFile = InTempDir;
+
+TEST_F(ShardFile, RefusesSlicesThatAreNotWhatTheySay) {
   const std::vector<std::byte> bytes(40);
   const auto error = [&](std::vector<Slice> slices) {
     const std::string text = error_of([&] { write_shard(dir.path(), 0, 1, "a1b2c3d4", slices); });
@@ -118,9 +118,8 @@ TEST(Shard, RefusesSlicesThatAreNotWhatTheySay) {
   EXPECT_NE(error_of([&] { write_shard(dir.path(), 0, 1, "nonsense", {}); }), "");
 }
 
-TEST(Shard, ThrowsWhatASliceThrows) {
+TEST_F(ShardFile, ThrowsWhatASliceThrows) {
   struct Interruption {};
-  const TempDir dir;
   const TensorInfo tensor{"w", DType::kF32, {3'000'000}};
   const auto interrupt = [](std::uint64_t at, std::span<std::byte>) {
     if (at > 0) throw Interruption();
@@ -131,26 +130,23 @@ TEST(Shard, ThrowsWhatASliceThrows) {
   EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
 }
 
-TEST(Shard, NeverOverwritesAFile) {
-  const TempDir dir;
+TEST_F(ShardFile, NeverOverwritesAFile) {
   spill(dir.path() / "shard-00000-of-00001.h5", "precious");
   EXPECT_MENTIONS(error_of([&] { write_shard(dir.path(), 0, 1, "a1b2c3d4", {}); }), "File exists");
   EXPECT_EQ(slurp(dir.path() / "shard-00000-of-00001.h5"), "precious");
 }
 
-TEST(Shard, AMissingFolderIsNamed) {
-  const TempDir dir;
+TEST_F(ShardFile, AMissingFolderIsNamed) {
   const std::string error = error_of([&] { write_shard(dir.path() / "absent", 0, 1, "a1b2c3d4", {}); });
   EXPECT_MENTIONS(error, "rank 0", "absent", "No such file or directory");
 }
 
-TEST(Shard, AFolderThatCannotBeWrittenIsNamed) {
+TEST_F(ShardFile, AFolderThatCannotBeWrittenIsNamed) {
   if (::geteuid() == 0) {
     const std::string error = error_of([&] { write_shard("/proc/self", 0, 1, "a1b2c3d4", {}); });
     EXPECT_MENTIONS(error, "/proc/self");
     return;
   }
-  const TempDir dir;
   std::filesystem::permissions(dir.path(),
                                std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
   const std::string error = error_of([&] { write_shard(dir.path(), 0, 1, "a1b2c3d4", {}); });
@@ -158,8 +154,7 @@ TEST(Shard, AFolderThatCannotBeWrittenIsNamed) {
   EXPECT_MENTIONS(error, "Permission denied");
 }
 
-TEST(Shard, AFileSizeLimitIsAnErrorNotASignal) {
-  const TempDir dir;
+TEST_F(ShardFile, AFileSizeLimitIsAnErrorNotASignal) {
   rlimit old{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
   const rlimit tight{.rlim_cur = 100000, .rlim_max = old.rlim_max};
@@ -170,8 +165,9 @@ TEST(Shard, AFileSizeLimitIsAnErrorNotASignal) {
   EXPECT_TRUE(names_in(dir.path() / "step-000001200.a1b2c3d4").empty());
 }
 
-TEST(Prune, KeepsTheNewestAndRemovesLeftoversBeforeThem) {
-  const TempDir dir;
+using Prune = InTempDir;
+
+TEST_F(Prune, KeepsTheNewestAndRemovesLeftoversBeforeThem) {
   for (int step = 1; step <= 5; ++step) save(dir.path(), {.step = step, .save_id = str("0000000", step)});
   write_shards(dir.path(), {.step = 3, .save_id = "deadbeef"});
   write_shards(dir.path(), {.step = 9, .save_id = "deadbeef"});  // may still be being written
@@ -187,8 +183,7 @@ TEST(Prune, KeepsTheNewestAndRemovesLeftoversBeforeThem) {
   prune(dir.path() / "absent", {.keep_last = 1}, all_in(dir.path() / "absent"));
 }
 
-TEST(Prune, DoesNotCountADamagedCommitAsOneToKeep) {
-  const TempDir dir;
+TEST_F(Prune, DoesNotCountADamagedCommitAsOneToKeep) {
   for (int step = 0; step <= 4; ++step) save(dir.path(), {.step = step, .save_id = str("0000000", step)});
   std::filesystem::remove(dir.path() / "step-000000004.00000004" / "shard-00001-of-00002.h5");
   flip_bit(dir.path() / "step-000000003.00000003" / "COMMIT", 30);
