@@ -2,43 +2,31 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "support/refusal.h"
+
 namespace echelon {
 namespace {
 
-/// Code and text of what leaves in_context("save", throwing `error`).
-std::pair<Code, std::string> in_save(const Error& error) {
-  try {
-    in_context("save", [&] { throw error; });
-  } catch (const Error& e) {
-    return {e.code(), e.what()};
-  }
-  return {Code::kUsage, "nothing thrown"};
-}
-
 TEST(InContext, PutsWhatWasBeingDoneBeforeTheTextAndKeepsTheCode) {
-  EXPECT_EQ(in_save(Error(Code::kCheckpoint, "disk full")),
-            (std::pair<Code, std::string>(Code::kCheckpoint, "save: disk full")));
+  for (const std::string text : {"disk full", ""}) {
+    const auto error =
+        test::thrown_by([&] { in_context("save", [&] { throw Error(Code::kCheckpoint, text); }); });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), Code::kCheckpoint);
+    EXPECT_EQ(error->what(), "save: " + text);
+    EXPECT_FALSE(error->is_reported());
+  }
 }
 
 TEST(InContext, LeavesAnErrorThatIsReportedAlreadyAsItIs) {
-  try {
-    in_context("save", [] { throw Error::already_reported(Code::kPeer); });
-    FAIL() << "nothing thrown";
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), Code::kPeer);
-    EXPECT_TRUE(e.is_reported());
-    EXPECT_STREQ(e.what(), "already reported");
-  }
-}
-
-TEST(InContext, AnErrorIsNotReportedByItsContext) {
-  try {
-    in_context("save", [] { throw Error(Code::kPeer, ""); });
-    FAIL() << "nothing thrown";
-  } catch (const Error& e) {
-    EXPECT_FALSE(e.is_reported());
-    EXPECT_STREQ(e.what(), "save: ");
-  }
+  const auto error =
+      test::thrown_by([] { in_context("save", [] { throw Error::already_reported(Code::kPeer); }); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), Code::kPeer);
+  EXPECT_TRUE(error->is_reported());
+  EXPECT_STREQ(error->what(), "already reported");
 }
 
 TEST(InContext, ReturnsWhatTheBodyReturns) {

@@ -4,12 +4,10 @@
 
 #include <string>
 
+#include "unit/base/checksum_texts.h"
+
 namespace echelon {
 namespace {
-
-std::span<const std::byte> view(const std::string& text) {
-  return std::as_bytes(std::span(text));
-}
 
 std::string hex(const Sha256& sum) {
   std::string text;
