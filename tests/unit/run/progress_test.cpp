@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "base/log.h"
 #include "support/matches.h"
 
@@ -33,57 +35,48 @@ TEST(Progress, AddsWhatIsKnown) {
             "  mfu 45.7 %  device 3.0 GiB  validation loss 4.2500");
 }
 
-TEST(Progress, PlainLinesHaveNoTerminalCodes) {
+/// What a run of 300 steps shows.
+std::string shown_by(Progress::Style style, const std::function<void(Progress&)>& run) {
   ::testing::internal::CaptureStderr();
   {
-    Progress progress(Progress::Style::kLines, 1, 300);
+    Progress progress(style, 1, 300);
+    run(progress);
+  }
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(Progress, PlainLinesHaveNoTerminalCodesAndNoneIsSilent) {
+  const auto run = [](Progress& progress) {
     progress.step(1, 5.0, 0.5);
     progress.state("validating");
     progress.line(example());
-  }
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(), describe(example(), 300) + "\n");
-}
-
-TEST(Progress, NoneIsSilent) {
-  ::testing::internal::CaptureStderr();
-  {
-    Progress progress(Progress::Style::kNone, 5, 300);
-    progress.step(5, 5.0, 0.5);
-    progress.state("validating");
-    progress.line(example());
-  }
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  };
+  EXPECT_EQ(shown_by(Progress::Style::kLines, run), describe(example(), 300) + "\n");
+  EXPECT_EQ(shown_by(Progress::Style::kNone, run), "");
 }
 
 TEST(Progress, BarShowsHowFarAndHowLong) {
-  ::testing::internal::CaptureStderr();
-  {
-    Progress progress(Progress::Style::kBar, 1, 300);
+  const std::string shown = shown_by(Progress::Style::kBar, [](Progress& progress) {
     progress.step(150, 5.0, 60.0);
     progress.state("validating");
-  }
-  const std::string shown = ::testing::internal::GetCapturedStderr();
+  });
   EXPECT_MENTIONS(shown, "[############............] 150/300  loss 5.0000  60.00 s/step  ETA 2 h 30 min",
                   "ETA 2 h 30 min  validating");
   EXPECT_EQ(shown.substr(shown.size() - 4), "\r\033[K") << "the bar is wiped at the end";
 }
 
 TEST(Progress, BarMakesWayForTheLog) {
-  ::testing::internal::CaptureStderr();
-  {
-    Progress progress(Progress::Style::kBar, 1, 300);
+  const std::string shown = shown_by(Progress::Style::kBar, [](Progress& progress) {
     progress.state("saving step 30");
     log::info("saved step 30");
-  }
-  const std::string shown = ::testing::internal::GetCapturedStderr();
+  });
   EXPECT_MENTIONS(shown, "\r\033[Ksaved step 30\n");
   EXPECT_EQ(shown.substr(shown.size() - 4), "\r\033[K");
 }
 
 TEST(Progress, BarSurvivesTheLastStep) {
-  ::testing::internal::CaptureStderr();
-  { Progress(Progress::Style::kBar, 1, 3).step(3, 1.0, 0.1); }
-  EXPECT_MENTIONS(::testing::internal::GetCapturedStderr(), "[########################] 3/3");
+  EXPECT_MENTIONS(shown_by(Progress::Style::kBar, [](Progress& progress) { progress.step(300, 1.0, 0.1); }),
+                  "[########################] 300/300");
 }
 
 }  // namespace

@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "base/files/new_file.h"
+#include "support/in_temp_dir.h"
 #include "support/matches.h"
 #include "support/refusal.h"
-#include "support/temp_dir.h"
 #include "support/variable.h"
 
 namespace echelon {
@@ -22,16 +22,16 @@ std::string refusal_of(const std::filesystem::path& root) {
   return test::refusal(Code::kUsage, [&] { const RunFolder folder(root, true, {.patience = {}}); });
 }
 
-TEST(RunFolder, MakesWhatIsMissing) {
-  const test::TempDir dir;
+using RunFolders = test::InTempDir;
+
+TEST_F(RunFolders, MakesWhatIsMissing) {
   const RunFolder folder(dir.path() / "a" / "b", true);
   EXPECT_TRUE(std::filesystem::is_directory(dir.path() / "a" / "b" / "checkpoints"));
   EXPECT_TRUE(std::filesystem::is_directory(dir.path() / "a" / "b" / "logs"));
   EXPECT_EQ(folder.log(3), dir.path() / "a" / "b" / "logs" / "rank-3.log");
 }
 
-TEST(RunFolder, SecondOwnerIsRefusedWithTheFirstOnesName) {
-  const test::TempDir dir;
+TEST_F(RunFolders, SecondOwnerIsRefusedWithTheFirstOnesName) {
   {
     const RunFolder first(dir.path(), true);
     const std::string refusal = refusal_of(dir.path());
@@ -41,15 +41,13 @@ TEST(RunFolder, SecondOwnerIsRefusedWithTheFirstOnesName) {
   EXPECT_EQ(refusal_of(dir.path()), "accepted") << "the lock ends with its owner";
 }
 
-TEST(RunFolder, RefusalDoesNotEraseTheOwnersName) {
-  const test::TempDir dir;
+TEST_F(RunFolders, RefusalDoesNotEraseTheOwnersName) {
   const RunFolder first(dir.path(), true);
   EXPECT_EQ(refusal_of(dir.path()), refusal_of(dir.path()));
   EXPECT_MENTIONS(refusal_of(dir.path()), "process");
 }
 
-TEST(RunFolder, LockOfAKilledProcessIsGone) {
-  const test::TempDir dir;
+TEST_F(RunFolders, LockOfAKilledProcessIsGone) {
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
   const pid_t child = fork();
@@ -68,8 +66,7 @@ TEST(RunFolder, LockOfAKilledProcessIsGone) {
   close(ready[1]);
 }
 
-TEST(RunFolder, AfterALossGoesOnWithoutALockOfTheSameJobOnly) {
-  const test::TempDir dir;
+TEST_F(RunFolders, AfterALossGoesOnWithoutALockOfTheSameJobOnly) {
   test::Variable job("SLURM_JOB_ID", "17");
   const RunFolder lost(dir.path(), true);  // as a file server keeps the lock of a node that died
   const RunFolderRules rules{.patience = {}, .after_loss = true};
@@ -81,8 +78,7 @@ TEST(RunFolder, AfterALossGoesOnWithoutALockOfTheSameJobOnly) {
   EXPECT_THROW(RunFolder(dir.path(), true, rules), Error) << "no job";
 }
 
-TEST(RunFolder, TakesTheLockOfALostStartWhenThatLetsGo) {
-  const test::TempDir dir;
+TEST_F(RunFolders, TakesTheLockOfALostStartWhenThatLetsGo) {
   test::Variable job("SLURM_JOB_ID", "17");
   auto lost = std::make_unique<RunFolder>(dir.path(), true);
   RunFolder folder(dir.path(), true, {.patience = {}, .after_loss = true});
@@ -93,8 +89,7 @@ TEST(RunFolder, TakesTheLockOfALostStartWhenThatLetsGo) {
   EXPECT_MENTIONS(refusal_of(dir.path()), "(Slurm job 17)");
 }
 
-TEST(RunFolder, ARequeuedJobGoesOnWithoutTheLockOfItsEarlierStart) {
-  const test::TempDir dir;
+TEST_F(RunFolders, ARequeuedJobGoesOnWithoutTheLockOfItsEarlierStart) {
   test::Variable job("SLURM_JOB_ID", "17");
   const RunFolder lost(dir.path(), true);
   job.set("1");
@@ -107,8 +102,7 @@ TEST(RunFolder, ARequeuedJobGoesOnWithoutTheLockOfItsEarlierStart) {
   EXPECT_EQ(refusal_of(dir.path()), "accepted");
 }
 
-TEST(RunFolder, WaitsForAnOwnerThatIsGoing) {
-  const test::TempDir dir;
+TEST_F(RunFolders, WaitsForAnOwnerThatIsGoing) {
   auto first = std::make_unique<RunFolder>(dir.path(), true);
   std::thread going([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -118,12 +112,11 @@ TEST(RunFolder, WaitsForAnOwnerThatIsGoing) {
   going.join();
 }
 
-TEST(RunFolder, OfAnotherUserIsRefusedAndLeftAlone) {
+TEST_F(RunFolders, OfAnotherUserIsRefusedAndLeftAlone) {
   if (::geteuid() != 0) {
     EXPECT_MENTIONS(refusal_of("/"), "belongs to user 0");
     return;
   }
-  const test::TempDir dir;
   const auto theirs = dir.path() / "theirs";
   std::filesystem::create_directory(theirs);
   ASSERT_EQ(::chown(theirs.c_str(), 54321, 54321), 0);
@@ -136,15 +129,13 @@ TEST(RunFolder, OfAnotherUserIsRefusedAndLeftAlone) {
   EXPECT_NO_THROW(RunFolder(theirs, true, {.allow_foreign = true}));
 }
 
-TEST(RunFolder, TakesTheDraftsOfKilledStartsAway) {
-  const test::TempDir dir;
+TEST_F(RunFolders, TakesTheDraftsOfKilledStartsAway) {
   fs::publish_file(dir.path() / "goodput.json.0123abcd.tmp", "half", Code::kUsage);
   const RunFolder folder(dir.path(), true);
   EXPECT_FALSE(std::filesystem::exists(dir.path() / "goodput.json.0123abcd.tmp"));
 }
 
-TEST(RunFolder, OfAStartThatFailedGoesWhenTheStartMadeIt) {
-  const test::TempDir dir;
+TEST_F(RunFolders, OfAStartThatFailedGoesWhenTheStartMadeIt) {
   const auto root = dir.path() / "runs" / "name";
   {
     RunFolder folder(root, true);
@@ -167,8 +158,7 @@ TEST(RunFolder, OfAStartThatFailedGoesWhenTheStartMadeIt) {
   EXPECT_TRUE(std::filesystem::is_directory(root / "logs"));
 }
 
-TEST(RunFolder, AFileInTheWayIsNamed) {
-  const test::TempDir dir;
+TEST_F(RunFolders, AFileInTheWayIsNamed) {
   fs::publish_file(dir.path() / "taken", "", Code::kUsage);
   EXPECT_MENTIONS(refusal_of(dir.path() / "taken"), "taken");
 }

@@ -11,9 +11,9 @@
 #include "checkpoint/folder/run_folder.h"
 #include "comm/local_communicator.h"
 #include "support/faulty_disk.h"
+#include "support/in_temp_dir.h"
 #include "support/matches.h"
 #include "support/refusal.h"
-#include "support/temp_dir.h"
 #include "support/thread_ranks.h"
 #include "unit/train/small_model.h"
 
@@ -73,8 +73,12 @@ std::string text_of(const std::exception_ptr& thrown) {
   return "";
 }
 
-TEST(Checkpointer, WhateverOneRankThrowsAtTheStartOfASaveReachesTheOthers) {
-  const test::TempDir dir;
+/// A folder and the only rank of a run in it.
+struct Checkpointing : InTempDir {
+  LocalCommunicator comm;
+};
+
+TEST_F(Checkpointing, WhateverOneRankThrowsAtTheStartOfASaveReachesTheOthers) {
   // As after a failed allocation in the middle of a rank's part of a save.
   test::WatchedDisk disk([](const auto& request, const auto& make) {
     if (request.path.find("shard-00001-of-00002.h5.part") != std::string::npos) throw std::bad_alloc();
@@ -82,8 +86,8 @@ TEST(Checkpointer, WhateverOneRankThrowsAtTheStartOfASaveReachesTheOthers) {
   });
   const fs::DiskInUse in_use(disk);
   testing::internal::CaptureStderr();
-  const auto thrown = ThreadRanks::run(2, [&](Communicator& comm) {
-    SavingRank rank(dir.path(), {}, comm);
+  const auto thrown = ThreadRanks::run(2, [&](Communicator& its) {
+    SavingRank rank(dir.path(), {}, its);
     rank.save(1, true);
   });
   (void)testing::internal::GetCapturedStderr();
@@ -95,9 +99,7 @@ TEST(Checkpointer, WhateverOneRankThrowsAtTheStartOfASaveReachesTheOthers) {
 }
 
 // A disk with room for what is kept and one save more would never take another.
-TEST(Checkpointer, WhatASaveOfAnEarlierStartLeftUnfinishedGoesAtTheStart) {
-  const test::TempDir dir;
-  LocalCommunicator comm;
+TEST_F(Checkpointing, WhatASaveOfAnEarlierStartLeftUnfinishedGoesAtTheStart) {
   const auto attempt = dir.path() / "checkpoints" / "step-000000009.0a1b2c3d";
   for (const bool commit : {false, true}) {
     std::filesystem::create_directories(attempt);
@@ -108,9 +110,7 @@ TEST(Checkpointer, WhatASaveOfAnEarlierStartLeftUnfinishedGoesAtTheStart) {
   EXPECT_EQ(steps_in(dir.path()), Steps{1});
 }
 
-TEST(Checkpointer, ACommitThatIsNotCertainToLastStaysAndNothingOlderGoes) {
-  const test::TempDir dir;
-  LocalCommunicator comm;
+TEST_F(Checkpointing, ACommitThatIsNotCertainToLastStaysAndNothingOlderGoes) {
   SavingRank rank(dir.path(), {.keep_last = 2}, comm);
   rank.save(1, true);
   rank.save(2, true);
@@ -133,9 +133,7 @@ TEST(Checkpointer, ACommitThatIsNotCertainToLastStaysAndNothingOlderGoes) {
   EXPECT_EQ(steps_in(dir.path()), (Steps{2, 3, 4, 5, 6}));
 }
 
-TEST(Checkpointer, StartsFromMemoryRemoveWhatIsOld) {
-  const test::TempDir dir;
-  LocalCommunicator comm;
+TEST_F(Checkpointing, StartsFromMemoryRemoveWhatIsOld) {
   checkpoint::KnownSteps known;
   for (std::int64_t step = 2; step <= 20; step += 2) {
     SavingRank rank(dir.path(), {.keep_last = 3}, comm, known);
@@ -147,9 +145,7 @@ TEST(Checkpointer, StartsFromMemoryRemoveWhatIsOld) {
   EXPECT_EQ(steps_in(dir.path()), (Steps{18, 19, 20}));
 }
 
-TEST(Checkpointer, ABestThatCouldNotBeSavedDoesNotCostTheOneBefore) {
-  const test::TempDir dir;
-  LocalCommunicator comm;
+TEST_F(Checkpointing, ABestThatCouldNotBeSavedDoesNotCostTheOneBefore) {
   SavingRank rank(dir.path(), {.keep_last = 2, .keep_best = true, .max_failures = 10}, comm);
   rank.save_best(10, 3.0, true);
   testing::internal::CaptureStderr();
@@ -171,9 +167,7 @@ TEST(Checkpointer, ABestThatCouldNotBeSavedDoesNotCostTheOneBefore) {
   EXPECT_EQ(steps_in(dir.path()), (Steps{70, 80, 90}));
 }
 
-TEST(Checkpointer, BeforeTheNextSaveIsHeardHowTheLastOneEnded) {
-  const test::TempDir dir;
-  LocalCommunicator comm;
+TEST_F(Checkpointing, BeforeTheNextSaveIsHeardHowTheLastOneEnded) {
   SavingRank rank(dir.path(), {.keep_best = true, .max_failures = 2}, comm);
   const auto hear = [&] {
     rank.checkpointer.wait_for_all();
@@ -196,9 +190,7 @@ TEST(Checkpointer, BeforeTheNextSaveIsHeardHowTheLastOneEnded) {
   EXPECT_MENTIONS(test::refusal(Code::kCheckpoint, [&] { rank.save(40, false); }), "2 failed saves in a row");
 }
 
-TEST(Checkpointer, ANewBestWaitsForTheSaveBeforeIt) {
-  const test::TempDir dir;
-  LocalCommunicator comm;
+TEST_F(Checkpointing, ANewBestWaitsForTheSaveBeforeIt) {
   SavingRank rank(dir.path(), {.keep_last = 2, .keep_best = true}, comm);
   fs::Disk real;
   FaultyDisk disk(real,
@@ -213,9 +205,7 @@ TEST(Checkpointer, ANewBestWaitsForTheSaveBeforeIt) {
   EXPECT_EQ(steps_in(dir.path()), (Steps{11, 12}));
 }
 
-TEST(Checkpointer, MemoryForSavesIsTakenWhenTheFirstOfThemComesNear) {
-  const test::TempDir dir;
-  LocalCommunicator comm;
+TEST_F(Checkpointing, MemoryForSavesIsTakenWhenTheFirstOfThemComesNear) {
   SavingRank rank(dir.path(), {.every_steps = 1'000'000}, comm);
   rank.checkpointer.prepare(rank.state, 1'000'000);  // none before the end
   EXPECT_EQ(rank.checkpointer.staging_bytes(), 0U);
@@ -229,9 +219,7 @@ TEST(Checkpointer, MemoryForSavesIsTakenWhenTheFirstOfThemComesNear) {
   rank.save(1'000'001, true);
 }
 
-TEST(Checkpointer, ABestThatIsGoneIsForgottenAtTheStart) {
-  const test::TempDir dir;
-  LocalCommunicator comm;
+TEST_F(Checkpointing, ABestThatIsGoneIsForgottenAtTheStart) {
   const CheckpointOptions options{.keep_last = 2, .keep_best = true};
   {
     SavingRank rank(dir.path(), options, comm);
