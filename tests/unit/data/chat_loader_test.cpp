@@ -1,8 +1,6 @@
 #include "data/tokens/chat_loader.h"
 
-#include "base/str.h"
-#include "data/loader.h"
-#include "unit/data/fixtures.h"
+#include "unit/data/token_data.h"
 
 namespace echelon {
 namespace {
@@ -35,8 +33,9 @@ DataOptions write_chats(const std::filesystem::path& path, const std::vector<int
   return options;
 }
 
-TEST(ChatLoader, PacksWholeConversationsAndKeepsTheirMask) {
-  const TempDir dir;
+using ConversationLoader = InTempDir;
+
+TEST_F(ConversationLoader, PacksWholeConversationsAndKeepsTheirMask) {
   const auto loader = make_loader(write_chats(dir / "c.tok", {3, 1, 4, 5, 2}, 5), 300, 1);
   EXPECT_EQ(loader->samples_per_epoch(), 3);  // 2 inputs; 3 (behind one that predicts nothing); 4 and 1
   const auto batch = loader->read(0, 3);
@@ -46,49 +45,40 @@ TEST(ChatLoader, PacksWholeConversationsAndKeepsTheirMask) {
   EXPECT_EQ(batch.sample_lengths, (Ids{2, 3, 5}));
 }
 
-TEST(ChatLoader, RefusesOrLeavesOutWhatIsTooLong) {
-  const TempDir dir;
+TEST_F(ConversationLoader, RefusesOrLeavesOutWhatIsTooLong) {
   DataOptions options = write_chats(dir / "c.tok", {3, 9, 2, 7}, 4);
-  EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }),
-            str("token file '", options.path,
-                "': 2 of 4 conversations are longer than data.seq_len (4), the "
-                "longest takes 8: raise data.seq_len, or leave them out with data.on_bad_record: skip and "
-                "data.max_bad_records: 2"));
+  EXPECT_EQ(refused(options),
+            ": 2 of 4 conversations are longer than data.seq_len (4), the longest takes 8: raise "
+            "data.seq_len, or leave them out with data.on_bad_record: skip and data.max_bad_records: 2");
   options.on_bad_record = BadRecord::kSkip;
   const auto batch = make_loader(options, 300, 1)->read(0, 2);
   EXPECT_EQ(batch.ids, (Ids{10, 11, 22}));
   EXPECT_EQ(batch.lengths, (Ids{2, 1}));
   options.max_bad_records = 1;
-  EXPECT_NE(message_of([&] { (void)make_loader(options, 300, 1); }), "");
+  EXPECT_NE(refused(options), "");
 }
 
-TEST(ChatLoader, AdvisesARoomThatHoldsSomething) {
-  const TempDir dir;
+TEST_F(ConversationLoader, AdvisesARoomThatHoldsSomething) {
   DataOptions options = write_chats(dir / "c.tok", {5, 9, 1}, 3);
-  const std::string said = str("token file '", options.path,
-                               "': 2 of 3 conversations are longer than data.seq_len (3), the longest takes "
-                               "8, the shortest 4: raise data.seq_len; with all of them left out there is "
-                               "nothing to train on");
-  EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }), said);
+  const std::string said =
+      ": 2 of 3 conversations are longer than data.seq_len (3), the longest takes 8, the shortest 4: raise "
+      "data.seq_len; with all of them left out there is nothing to train on";
+  EXPECT_EQ(refused(options), said);
   options.on_bad_record = BadRecord::kSkip;
-  EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }), said);
+  EXPECT_EQ(refused(options), said);
   options = write_chats(dir / "c.tok", {1, 1}, 3);
-  EXPECT_EQ(
-      message_of([&] { (void)make_loader(options, 300, 1); }),
-      str("token file '", options.path,
-          "' has no conversation of more than one token, the least that predicts something: prepare the "
-          "data again"));
+  EXPECT_EQ(refused(options),
+            " has no conversation of more than one token, the least that predicts something: prepare the "
+            "data again");
 }
 
-TEST(ChatLoader, KeepsBothAnswersOfAPairTogether) {
-  const TempDir dir;
+TEST_F(ConversationLoader, KeepsBothAnswersOfAPairTogether) {
   // Inputs: 2 + 1, 3 + 2, 1 + 1, 4 + 4 (too long), 2 + 2.
   DataOptions options =
       write_chats(dir / "p.tok", {3, 2, 4, 3, 2, 2, 5, 5, 3, 3}, 7, kDocumentsArePreferences);
-  EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }),
-            str("token file '", options.path,
-                "': 1 of 5 pairs of answers are longer than data.seq_len (7), the longest takes 8: raise "
-                "data.seq_len, or leave them out with data.on_bad_record: skip and data.max_bad_records: 1"));
+  EXPECT_EQ(refused(options),
+            ": 1 of 5 pairs of answers are longer than data.seq_len (7), the longest takes 8: raise "
+            "data.seq_len, or leave them out with data.on_bad_record: skip and data.max_bad_records: 1");
   options.on_bad_record = BadRecord::kSkip;
   const auto loader = make_loader(options, 300, 1);
   ASSERT_EQ(loader->reference()->size(), 10);
@@ -102,32 +92,25 @@ TEST(ChatLoader, KeepsBothAnswersOfAPairTogether) {
   EXPECT_EQ(make_loader(write_chats(dir / "c.tok", {3}, 4), 300, 1)->reference(), nullptr);
 }
 
-TEST(ChatLoader, RefusesAnAnswerThatPredictsNothing) {
-  const TempDir dir;
+TEST_F(ConversationLoader, RefusesAnAnswerThatPredictsNothing) {
   const DataOptions options = write_chats(dir / "p.tok", {3, 1}, 7, kDocumentsArePreferences);
-  EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }),
-            str("token file '", options.path,
-                "': answer 1 has one token, which predicts nothing: prepare the data again"));
+  EXPECT_EQ(refused(options), ": answer 1 has one token, which predicts nothing: prepare the data again");
 }
 
-TEST(ChatLoader, NoFileHoldsHalfAPair) {
-  const TempDir dir;
+TEST_F(ConversationLoader, NoFileHoldsHalfAPair) {
   EXPECT_NE(message_of([&] { (void)write_chats(dir / "p.tok", {3}, 7, kDocumentsArePreferences); }), "");
 }
 
-TEST(ChatLoader, IsTheOnlyReaderOfConversations) {
-  const TempDir dir;
+TEST_F(ConversationLoader, IsTheOnlyReaderOfConversations) {
   DataOptions options = write_chats(dir / "c.tok", {3, 3}, 4);
   options.kind = DataKind::kTokens;  // the mask would be lost
-  EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }),
-            str("token file '", options.path,
-                "' holds conversations, but data.kind is tokens: set data.kind: chat, or name another file"));
+  EXPECT_EQ(refused(options),
+            " holds conversations, but data.kind is tokens: set data.kind: chat, or name another file");
   testing::write_counting_file(dir / "a.tok", {3}, 300);
   options.kind = DataKind::kChat;
   options.path = (dir / "a.tok").string();
-  EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }),
-            str("token file '", options.path,
-                "' holds documents, but data.kind is chat: set data.kind: tokens, or name another file"));
+  EXPECT_EQ(refused(options),
+            " holds documents, but data.kind is chat: set data.kind: tokens, or name another file");
 }
 
 }  // namespace

@@ -21,11 +21,7 @@
 
 namespace echelon::testing {
 
-/// test::TempDir with `dir / "name"`.
-class TempDir : public test::TempDir {
- public:
-  [[nodiscard]] std::filesystem::path operator/(std::string_view name) const { return path() / name; }
-};
+using test::TempDir;
 
 inline std::string read_bytes(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);

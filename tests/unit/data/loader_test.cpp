@@ -5,7 +5,7 @@
 
 #include "base/str.h"
 #include "text/tokenizer_digest.h"
-#include "unit/data/fixtures.h"
+#include "unit/data/token_data.h"
 
 namespace echelon {
 namespace {
@@ -32,8 +32,9 @@ std::vector<std::int64_t> first_ids(const SampleBatch& batch) {
   return firsts;
 }
 
-TEST(Loader, CutsTheStreamIntoOverlappingWindows) {
-  const TempDir dir;
+using TokenLoader = InTempDir;
+
+TEST_F(TokenLoader, CutsTheStreamIntoOverlappingWindows) {
   write_counting_file(dir / "a.tok", {3, 1, 37}, 300);  // 41 tokens: windows of 4+1 at 0, 4, ..., 36
   DataOptions options = options_for(dir / "a.tok", 4);
   options.shuffle = false;
@@ -47,16 +48,14 @@ TEST(Loader, CutsTheStreamIntoOverlappingWindows) {
   }
 }
 
-TEST(Loader, LeavesOutOnlyThePartOfAWindowAtTheEnd) {
-  const TempDir dir;
+TEST_F(TokenLoader, LeavesOutOnlyThePartOfAWindowAtTheEnd) {
   for (const auto& [tokens, samples] : {std::pair{5, 1}, {8, 1}, {9, 2}, {12, 2}, {13, 3}}) {
     write_counting_file(dir / "a.tok", {tokens}, 300);
     EXPECT_EQ(make_loader(options_for(dir / "a.tok", 4), 300, 1)->samples_per_epoch(), samples);
   }
 }
 
-TEST(Loader, ReadsEverySampleOnceAnEpochInANewOrder) {
-  const TempDir dir;
+TEST_F(TokenLoader, ReadsEverySampleOnceAnEpochInANewOrder) {
   write_counting_file(dir / "a.tok", {50001}, kVocabulary);
   const auto loader = make_loader(options_for(dir / "a.tok", 50), kVocabulary, 3);
   const std::int64_t n = loader->samples_per_epoch();
@@ -71,8 +70,7 @@ TEST(Loader, ReadsEverySampleOnceAnEpochInANewOrder) {
   }
 }
 
-TEST(Loader, ReadsTheSameSamplesInAnyPortions) {
-  const TempDir dir;
+TEST_F(TokenLoader, ReadsTheSameSamplesInAnyPortions) {
   write_counting_file(dir / "a.tok", {2001}, kVocabulary);
   const auto loader = make_loader(options_for(dir / "a.tok", 20), kVocabulary, 9);
   const SampleBatch whole = loader->read(0, 250);  // two and a half epochs of 100
@@ -86,9 +84,8 @@ TEST(Loader, ReadsTheSameSamplesInAnyPortions) {
   }
 }
 
-TEST(Loader, KeepsItsOrderBetweenReleases) {
+TEST_F(TokenLoader, KeepsItsOrderBetweenReleases) {
   // A resumed run reads on where it stopped: another order would repeat and skip samples without a word.
-  const TempDir dir;
   write_counting_file(dir / "a.tok", {101}, 300);
   const auto loader = make_loader(options_for(dir / "a.tok", 10), 300, 1234);
   EXPECT_EQ(first_ids(loader->read(0, 20)),
@@ -96,8 +93,7 @@ TEST(Loader, KeepsItsOrderBetweenReleases) {
                                        10, 20, 90, 50, 70, 80, 40, 30, 0,  60}));
 }
 
-TEST(Loader, TellsDataOrdersApartByFingerprint) {
-  const TempDir dir;
+TEST_F(TokenLoader, TellsDataOrdersApartByFingerprint) {
   write_counting_file(dir / "a.tok", {1000}, 300);
   write_counting_file(dir / "b.tok", {999, 1}, 300);  // the same tokens, other documents
   const DataOptions base = options_for(dir / "a.tok", 10);
@@ -118,28 +114,24 @@ TEST(Loader, TellsDataOrdersApartByFingerprint) {
   EXPECT_EQ(make_loader(in_order, 300, 2)->fingerprint(), all[2]);  // without shuffling the seed has no part
 }
 
-TEST(Loader, RefusesDataThatDoesNotFit) {
-  const TempDir dir;
+TEST_F(TokenLoader, RefusesDataThatDoesNotFit) {
   const auto path = dir / "a.tok";
-  const std::string name = str("token file '", path.string(), "'");
-  const auto refusal = [&](const DataOptions& options, std::int64_t vocab, Code code = Code::kData) {
+  const auto refusal = [&](const DataOptions& options, std::int64_t vocab, Code code) {
     return message_of([&] { (void)make_loader(options, vocab, 1); }, code);
   };
-  EXPECT_EQ(refusal(options_for(path, 4), 300), name +
-                                                    " does not exist: make it with `echelon prepare` or "
-                                                    "correct its path (data.path, data.validation.path)");
+  EXPECT_EQ(refused(options_for(path, 4)),
+            " does not exist: make it with `echelon prepare` or correct its path (data.path, "
+            "data.validation.path)");
   write_counting_file(path, {100}, 300);
+  EXPECT_EQ(refused(options_for(path, 100)),
+            " holds 100 tokens, fewer than one sample of data.seq_len + 1 = 101: prepare more text or lower "
+            "data.seq_len");
   EXPECT_EQ(
-      refusal(options_for(path, 100), 300),
-      name +
-          " holds 100 tokens, fewer than one sample of data.seq_len + 1 = 101: prepare more text or lower "
-          "data.seq_len");
-  EXPECT_EQ(refusal(options_for(path, 4), 99), name +
-                                                   " has ids up to 99 of a vocabulary of 300, but "
-                                                   "model.vocab_size is 99: set model.vocab_size to 300 "
-                                                   "or more");
+      refused(options_for(path, 4), 99),
+      " has ids up to 99 of a vocabulary of 300, but model.vocab_size is 99: set model.vocab_size to 300 "
+      "or more");
   EXPECT_EQ(make_loader(options_for(path, 4), 100, 1)->samples_per_epoch(), 24) << "no text has the others";
-  EXPECT_EQ(refusal(options_for("", 4), 300),
+  EXPECT_EQ(refusal(options_for("", 4), 300, Code::kData),
             "data.path is empty: name a token file made by `echelon prepare`");
   EXPECT_EQ(refusal(options_for(path, 0), 300, Code::kUsage), "data.seq_len is 0, expected 1 to 2^30");
   EXPECT_EQ(refusal(options_for(path, 4), 1, Code::kUsage), "model.vocab_size is 1, expected 2 to 2^31");
@@ -149,8 +141,7 @@ TEST(Loader, RefusesDataThatDoesNotFit) {
       "internal error: a read of 2 samples from sample -1; this is a fault of Echelon: please report it");
 }
 
-TEST(Loader, RefusesTheWrongTokenizer) {
-  const TempDir dir;
+TEST_F(TokenLoader, RefusesTheWrongTokenizer) {
   write_bytes(dir / "tokenizer.model", "one model");
   write_bytes(dir / "other.model", "two model");
   const auto digest = tokenizer_digest(dir / "tokenizer.model");
@@ -160,12 +151,11 @@ TEST(Loader, RefusesTheWrongTokenizer) {
   EXPECT_NO_THROW((void)make_loader(options, 300, 1));
   options.tokenizer = (dir / "other.model").string();
   EXPECT_EQ(tokenizer_path(options), options.tokenizer);
-  const std::string expected =
-      str("token file '", options.path, "' was made with another tokenizer than '", options.tokenizer,
-          "': name the right one in data.tokenizer or prepare the data again");
-  EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }), expected);
+  const std::string expected = str(" was made with another tokenizer than '", options.tokenizer,
+                                   "': name the right one in data.tokenizer or prepare the data again");
+  EXPECT_EQ(refused(options), expected);
   options.validation.path = options.path;
-  EXPECT_EQ(message_of([&] { (void)make_validation_loader(options, 300, 1); }), expected);
+  EXPECT_MENTIONS(message_of([&] { (void)make_validation_loader(options, 300, 1); }), expected);
   // Validation data have the tokenizer of the training data, not the one that lies beside them.
   write_bytes(dir / "v/tokenizer.model", "two model");
   write_counting_file(dir / "v/v.tok", {100}, 300, tokenizer_digest(dir / "v/tokenizer.model"));
@@ -187,8 +177,7 @@ TEST(Loader, RefusesTheWrongTokenizer) {
   EXPECT_EQ(tokenizer_path(options_for(dir / "a.tok", 4)), "");
 }
 
-TEST(Loader, ReportsDamageWhenItIsRead) {
-  const TempDir dir;
+TEST_F(TokenLoader, ReportsDamageWhenItIsRead) {
   write_counting_file(dir / "a.tok", {20000}, 300);
   std::string bytes = testing::read_bytes(dir / "a.tok");
   bytes[128 + 20000] ^= 4;

@@ -141,13 +141,6 @@ TEST(TokenFile, SaysWhatLiesOutsideOfIt) {
   EXPECT_EQ(message_of([&] { (void)file.document(1); }), name + " has 1 documents; number 1 was requested");
 }
 
-TEST_F(HostileTokenFile, RefusesMissingFile) {
-  std::filesystem::remove(path_);
-  EXPECT_EQ(message_of([&] { TokenFile file(path_); }),
-            named("does not exist: make it with `echelon prepare` or correct its path (data.path, "
-                  "data.validation.path)"));
-}
-
 TEST_F(HostileTokenFile, RefusesFolderAndPipe) {
   EXPECT_EQ(message_of([&] { TokenFile file(dir_.path()); }),
             str("token file '", dir_.path().string(), "' is a folder: name the .tok file in it"));
