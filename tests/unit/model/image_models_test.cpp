@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/error.h"
 #include "model/model.h"
@@ -106,24 +105,7 @@ TEST_P(ImageModel, EvaluationCountsTheMostLikelyClasses) {
 
 TEST_P(ImageModel, GradientScaleMultipliesEveryGradient) {
   const ModelOptions options = small(GetParam());
-  const auto model = built(options);
-  const Batch batch = random_batch(options, 3);
-  std::vector<at::Tensor> gradients;
-  for (const double scale : {1.0, 0.25}) {
-    model->loss(batch, scale).backward();
-    std::size_t index = 0;
-    for (const Parameter* parameter : model->parameters()) {
-      at::Tensor& leaf = parameter->value.mutable_grad();
-      ASSERT_TRUE(leaf.defined()) << parameter->parts().front().name;
-      if (scale == 1.0) {
-        gradients.push_back(leaf);
-      } else {
-        EXPECT_LT(test::relative_error(leaf * 4.0, gradients[index++]), 1e-5)
-            << parameter->parts().front().name;
-      }
-      leaf = at::Tensor();
-    }
-  }
+  test::expect_scaled_gradients(*built(options), random_batch(options, 3), 1e-5);
 }
 
 TEST_P(ImageModel, DropoutDependsOnTheSampleAndTheSeedOnly) {
@@ -151,18 +133,6 @@ TEST_P(ImageModel, DropoutDependsOnTheSampleAndTheSeedOnly) {
   EXPECT_GT(std::abs(plain - whole), 1e-3);
   options.dropout = 0;
   EXPECT_EQ(loss_of(*built(options), other), plain);
-}
-
-TEST_P(ImageModel, TakesNoMemoryForWeightsUntilAnOwnerDoes) {
-  const auto model = build_model(small(GetParam()), at::kFloat, at::kCPU);
-  std::set<std::string> names;
-  std::size_t parts = 0;
-  for (const Parameter* parameter : model->parameters()) {
-    EXPECT_FALSE(parameter->value.defined());
-    for (const Parameter::Part& part : parameter->parts()) names.insert(part.name);
-    parts += parameter->parts().size();
-  }
-  EXPECT_EQ(names.size(), parts);
 }
 
 TEST_P(ImageModel, HasNoNextToken) {
@@ -208,12 +178,6 @@ TEST(Cnn, StartsFromUniformValuesWithinTheRootOfItsInputs) {
     EXPECT_NEAR(values.mean().item<double>(), 0, 0.1 * bound) << name;
     EXPECT_NEAR(values.std().item<double>(), bound / std::sqrt(3.0), 0.05 * bound) << name;
   }
-}
-
-TEST(Vit, OfTheBaseSizeHasThePublishedParameters) {
-  ModelOptions options;
-  options.kind = ModelKind::kVit;
-  EXPECT_EQ(build_model(options, at::kFloat, at::kCPU)->numel(), 86'567'656);
 }
 
 TEST(Vit, CountsItsFlops) {

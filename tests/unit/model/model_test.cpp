@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "support/small_models.h"
 #include "unit/model/tensors.h"
@@ -27,54 +26,16 @@ Batch prompts_of(const at::Tensor& ids) {
   return batch;
 }
 
-template <class F>
-void for_each_part(const Model& model, const F& f) {
-  for (const Parameter* parameter : model.parameters()) {
-    for (const Parameter::Part& part : parameter->parts()) f(*parameter, part);
-  }
-}
-
-TEST(Model, CountsItsParameters) {
-  // embedding + 3 * (q, k, v, o; gate, up, down; two norms) + norm, and a head when untied
-  const std::int64_t block = 24 * 24 * 2 + 2 * 12 * 24 + 3 * 24 * 40 + 2 * 24;
-  const std::int64_t tied = 61 * 24 + 3 * block + 24;
-  EXPECT_EQ(build_model(small(true), at::kFloat, at::kCPU)->numel(), tied);
-  EXPECT_EQ(build_model(small(false), at::kFloat, at::kCPU)->numel(), tied + 61 * 24);
-  EXPECT_EQ(build_model(ModelOptions{}, at::kFloat, at::kCPU)->numel(), 179'448'576);
-}
-
-TEST(Model, TakesNoMemoryForWeightsUntilAnOwnerDoes) {
-  const auto model = build_model(small(true), at::kFloat, at::kCPU);
-  for_each_part(*model, [](const Parameter& parameter, const Parameter::Part&) {
-    EXPECT_FALSE(parameter.value.defined());
-    EXPECT_FALSE(parameter.gradient.defined());
-  });
-}
-
-TEST(Model, EveryTensorHasANameOfItsOwn) {
-  for (const bool tied : {false, true}) {
-    std::set<std::string> names;
-    std::size_t parts = 0;
-    for_each_part(*build_model(small(tied), at::kFloat, at::kCPU),
-                  [&](const Parameter&, const Parameter::Part& part) {
-                    names.insert(part.name);
-                    ++parts;
-                  });
-    EXPECT_EQ(names.size(), parts);
-    EXPECT_EQ(names.count("lm_head.weight"), tied ? 0U : 1U);
-    EXPECT_EQ(names.count("model.layers.2.self_attn.v_proj.weight"), 1U);
-  }
-}
-
 TEST(Model, MaterializedWeightsAreTheInitialValuesOfTheirParts) {
   const auto model = built(small(false));
-  for_each_part(*model, [](const Parameter& parameter, const Parameter::Part& part) {
-    if (parameter.parts().size() != 1) return;
+  for (const Parameter* parameter : model->parameters()) {
+    if (parameter->parts().size() != 1) continue;
+    const Parameter::Part& part = parameter->parts().front();
     std::vector<float> expected(static_cast<std::size_t>(part.numel()));
-    fill_initial(part, parameter.init(), 3, 0, part.numel(), expected.data());
-    const at::Tensor values = parameter.value.detach().flatten();
+    fill_initial(part, parameter->init(), 3, 0, part.numel(), expected.data());
+    const at::Tensor values = parameter->value.detach().flatten();
     EXPECT_TRUE(at::equal(values, at::from_blob(expected.data(), values.sizes(), at::kFloat))) << part.name;
-  });
+  }
 }
 
 TEST(Model, LossOfOneMoreTokenIsTheCrossEntropyOfTheNextTokensLogits) {
@@ -111,23 +72,8 @@ TEST(Model, LossIsTheSameWithAndWithoutGradients) {
 }
 
 TEST(Model, GradientScaleMultipliesEveryGradient) {
-  const auto model = built(small(true));
-  const at::Tensor ids = at::randint(0, 61, {2, 20}, at::kLong);
-  std::vector<at::Tensor> gradients;
-  for (const double scale : {1.0, 0.25}) {
-    model->loss(language_batch(ids), scale).backward();
-    std::size_t index = 0;
-    for_each_part(*model, [&](const Parameter& parameter, const Parameter::Part& part) {
-      if (&part != &parameter.parts().front()) return;
-      at::Tensor& leaf = parameter.value.mutable_grad();
-      if (scale == 1.0) {
-        gradients.push_back(leaf);
-      } else {
-        EXPECT_LT(test::relative_error(leaf * 4.0, gradients[index++]), 1e-6) << part.name;
-      }
-      leaf = at::Tensor();
-    });
-  }
+  test::expect_scaled_gradients(*built(small(true)), language_batch(at::randint(0, 61, {2, 20}, at::kLong)),
+                                1e-6);
 }
 
 TEST(Model, HuggingFaceConfigStatesTheArchitecture) {

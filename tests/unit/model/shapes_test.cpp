@@ -21,6 +21,8 @@ TEST_P(ModelShapes, AreTheParametersOfTheTree) {
   Shapes built;
   const auto model = build_model(GetParam(), at::kFloat, at::kCPU);
   for (const Parameter* parameter : model->parameters()) {
+    EXPECT_FALSE(parameter->value.defined() || parameter->gradient.defined())
+        << "no memory until it is needed";
     for (const Parameter::Part& part : parameter->parts()) {
       EXPECT_TRUE(built.emplace(part.name, part.shape).second) << part.name;
     }

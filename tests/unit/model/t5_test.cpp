@@ -16,6 +16,7 @@ namespace echelon {
 namespace {
 
 using test::built;
+using test::take_gradients;
 
 ModelOptions small(bool gated) {
   return {.kind = ModelKind::kT5,
@@ -54,30 +55,9 @@ Batch alone(const Batch& batch, std::int64_t index) {
   return one;
 }
 
-/// Gradients of all parameters after backward(), taken away from them.
-std::vector<at::Tensor> take_gradients(const Model& model) {
-  std::vector<at::Tensor> gradients;
-  for (const Parameter* parameter : model.parameters()) {
-    gradients.push_back(parameter->value.grad());
-    parameter->value.mutable_grad() = at::Tensor();
-  }
-  return gradients;
-}
-
 class T5Model : public ::testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Versions, T5Model, ::testing::Values(false, true),
                          [](const auto& gated) { return std::string(gated.param ? "v1_1" : "v1_0"); });
-
-TEST_P(T5Model, OfThePublishedSizeHasAsManyParameters) {
-  ModelOptions options = small(GetParam());
-  options.vocab_size = 32128;
-  options.hidden_size = 512;
-  options.intermediate_size = GetParam() ? 1024 : 2048;
-  options.layers = options.decoder_layers = GetParam() ? 8 : 6;
-  options.heads = GetParam() ? 6 : 8;
-  options.head_size = 64;
-  EXPECT_EQ(build_model(options, at::kFloat, at::kCPU)->numel(), GetParam() ? 76'961'152 : 60'506'624);
-}
 
 TEST_P(T5Model, SamplesOfABatchDoNotSeeEachOther) {
   ModelOptions options = small(GetParam());

@@ -1,5 +1,6 @@
 #pragma once
 #include <ATen/ATen.h>
+#include <gtest/gtest.h>
 
 #include "model/model.h"
 
@@ -26,6 +27,27 @@ class MemorySink final : public GradientSink {
   }
   int opened = 0;
 };
+
+/// Gradients of all parameters after backward(), taken away from them.
+inline std::vector<at::Tensor> take_gradients(const Model& model) {
+  std::vector<at::Tensor> gradients;
+  for (const Parameter* parameter : model.parameters()) {
+    gradients.push_back(parameter->value.grad());
+    parameter->value.mutable_grad() = at::Tensor();
+  }
+  return gradients;
+}
+
+/// The scale that a loss is given multiplies every gradient.
+inline void expect_scaled_gradients(Model& model, const Batch& batch, double tolerance) {
+  model.loss(batch, 1.0).backward();
+  const std::vector<at::Tensor> whole = take_gradients(model);
+  model.loss(batch, 0.25).backward();
+  const std::vector<at::Tensor> quarter = take_gradients(model);
+  for (std::size_t i = 0; i < whole.size(); ++i)
+    EXPECT_LT(relative_error(quarter[i] * 4.0, whole[i]), tolerance)
+        << model.parameters()[i]->parts().front().name;
+}
 
 /// A model with initial weights.
 inline std::unique_ptr<Model> built(const ModelOptions& options) {
