@@ -59,10 +59,12 @@ expect_equal "state of a job that was out of memory once" COMPLETED "$(job_field
 expect_match "the log" "lost a rank, probably to a lack of memory and starts again in place on n0,n1 \(restart 1" "$(cat "$log")"
 
 # srun's own failures are no such rank.
-job=$(sbatch --parsable --output=job.txt --nodes=1 --wrap "exec '$ECHELON_BIN' supervise --run-dir '$work/refused' \
-  --srun-option=--no-such-option -- '$work/rank'")
-wait_for_job "$job" 60
-expect_equal "exit code of a job whose srun refuses its options" 71:0 "$(job_field "$job" ExitCode)" job.txt
+for refused in --mpi=none-such=71 --no-such-option=255; do
+  job=$(sbatch --parsable --output=job.txt --nodes=1 --wrap "exec '$ECHELON_BIN' supervise --run-dir '$work/refused' \
+    --srun-option=${refused%=*} -- '$work/rank'")
+  wait_for_job "$job" 60
+  expect_equal "exit code of a job with srun ${refused%=*}" "${refused##*=}:0" "$(job_field "$job" ExitCode)" job.txt
+done
 
 # Not the node: another one fails at the same step.
 submit step --nodes 2 --max-same-step 2 <<<'fails 7'

@@ -13,6 +13,11 @@ constexpr int kOutOfMemory = 1;
 constexpr int kMostFailuresAtUnknownStep = 2;
 constexpr int kMostFruitlessStarts = 1;
 
+/// 255 is srun's where it does not know an option.
+bool is_signal(int status) {
+  return status > 128 && status < 255;
+}
+
 bool is_fruitless(const JobFacts& facts) {
   return facts.fruitless_starts > kMostFruitlessStarts;
 }
@@ -68,14 +73,14 @@ NextState after_queueing(const JobFacts& facts, const Options& limits) {
 }  // namespace
 
 bool is_loss(int status) {
-  return status == static_cast<int>(Code::kPeer) || status == kOutOfMemory || status > 128;
+  return status == static_cast<int>(Code::kPeer) || status == kOutOfMemory || is_signal(status);
 }
 
 std::string reason_to_go_on(const JobFacts& facts) {
   const int status = facts.status;
   if (status == kRequeueCode) return "stopped after a checkpoint";
   // A rank that a signal ended hides the others' 7, because srun returns the highest code.
-  if (status > 128) return str("lost a rank to signal ", status - 128);
+  if (is_signal(status)) return str("lost a rank to signal ", status - 128);
   if (status == kOutOfMemory) return "lost a rank, probably to a lack of memory";
   if (is_loss(status)) return "lost a rank or the connection to it";
   // What may be wrong with nodes that are new to the run, which a requeue may leave out.

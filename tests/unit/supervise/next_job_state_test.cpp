@@ -40,6 +40,7 @@ TEST(NextJobState, IsTheOneOfTheTable) {
       {State::kRunning, {.status = 1}, never_restarted, {State::kQueueing, 1, ""}},
       // srun itself fails with 71, and the trainer with 3: in place, the nodes may be at fault.
       {State::kRunning, {.status = 71}, usual, {State::kEnded, 71, ""}},
+      {State::kRunning, {.status = 255}, usual, {State::kEnded, 255, ""}},
       {State::kRunning, {.status = 71, .stopping = true}, usual, {State::kQueueing, 71, ""}},
       {State::kRunning, {.status = 71, .restarts = 1}, usual, {State::kQueueing, 71, ""}},
       {State::kRunning, {.status = 2, .stopping = true}, usual, {State::kEnded, 2, ""}},
