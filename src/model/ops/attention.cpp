@@ -174,8 +174,7 @@ void for_each_group(const Operands& o, const Setting& setting, const F& f) {
 }
 
 void attend(const Operands& o, const Setting& setting) {
-  visit(o.token_major.scalar_type(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit(o.token_major.scalar_type(), [&]<class T>(ElementTag<T>) {
     for_each_group(o, setting, [](auto, auto, const Group& g) { forward_group<T>(g); });
   });
 }
@@ -196,8 +195,7 @@ Gradients attend_backward(const Operands& o, const at::Tensor& result, const Set
     gradients.bias = at::zeros({setting.queries->count(), s.heads, o.bias.size(1)}, o.bias.options());
   }
   at::Tensor delta = at::empty({tokens, s.heads}, o.lse.options());
-  visit(result.scalar_type(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit(result.scalar_type(), [&]<class T>(ElementTag<T>) {
     // delta = rowsum(dO * O) equals rowsum(dP * P) and needs no pass over the scores (FlashAttention).
     kernels::kernels<T>().row_dots(in<T>(o.token_major), in<T>(result), out<float>(delta), delta.numel(),
                                    s.head_dim);

@@ -15,8 +15,7 @@ struct BiasGelu : torch::autograd::Function<BiasGelu> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& b, Parameter* bias) {
     const std::int64_t n = x.size(1);
     at::Tensor y = at::empty_like(x);
-    visit(x.scalar_type(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    visit(x.scalar_type(), [&]<class T>(ElementTag<T>) {
       at::parallel_for(0, x.size(0), 16, [&](std::int64_t from, std::int64_t to) {
         kernels::kernels<T>().bias_gelu(in<T>(x) + from * n, in<T>(b), out<T>(y) + from * n, to - from, n);
       });
@@ -32,8 +31,7 @@ struct BiasGelu : torch::autograd::Function<BiasGelu> {
     const std::int64_t n = x.size(1);
     at::Tensor dx = at::empty_like(x);
     const PartialSums db(bias, x);
-    visit(x.scalar_type(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    visit(x.scalar_type(), [&]<class T>(ElementTag<T>) {
       for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
         kernels::kernels<T>().bias_gelu_backward(in<T>(dy) + first * n, in<T>(x) + first * n,
                                                  in<T>(bias.value), out<T>(dx) + first * n, db.row(p), rows,

@@ -32,8 +32,7 @@ at::Tensor masked(const at::Tensor& x, const DropoutRows& rows, bool relu) {
     return y;
   }
   const std::int64_t width = x.numel() / x.size(0);
-  for_all_rows(x, [&](auto tag, std::int64_t first, std::int64_t count) {
-    using T = typename decltype(tag)::type;
+  for_all_rows(x, [&]<class T>(ElementTag<T>, std::int64_t first, std::int64_t count) {
     const kernels::DropoutValues values{rows.key, rows.threshold, rows.factor,
                                         in<std::int64_t>(rows.samples) + first,
                                         in<std::int64_t>(rows.places) + first};
@@ -75,8 +74,7 @@ struct ReluDropout : torch::autograd::Function<ReluDropout> {
     const auto factor = static_cast<float>(ctx->saved_data["factor"].toDouble());
     at::Tensor dx = at::empty_like(y);
     const std::int64_t width = y.numel() / y.size(0);
-    for_all_rows(y, [&](auto tag, std::int64_t first, std::int64_t count) {
-      using T = typename decltype(tag)::type;
+    for_all_rows(y, [&]<class T>(ElementTag<T>, std::int64_t first, std::int64_t count) {
       const std::int64_t at = first * width;
       kernels::kernels<T>().relu_backward(in<T>(y) + at, in<T>(dy) + at, out<T>(dx) + at, count * width,
                                           factor);

@@ -45,8 +45,7 @@ void add_rows(const at::Tensor& ids, const at::Tensor& dy, const at::Tensor& gra
   // writer, so threads need no atomics.
   std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return id[a] < id[b]; });
   const std::vector<Run> runs = runs_of(id, order);
-  visit(dy.scalar_type(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit(dy.scalar_type(), [&]<class T>(ElementTag<T>) {
     at::parallel_for(0, static_cast<std::int64_t>(runs.size()), 16, [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t r = from; r < to; ++r) {
         kernels::kernels<T>().sum_rows(in<T>(dy), order.data() + runs[r].begin, runs[r].end - runs[r].begin,

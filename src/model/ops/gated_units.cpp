@@ -49,8 +49,7 @@ void gate(const at::Tensor& gate_up, const at::Tensor& result) {
   if (const DeviceKernels* device = device_kernels(gate_up))
     return Kind::forward_on(*device, gate_up, result);
   const std::int64_t n = result.size(1);
-  visit(gate_up.scalar_type(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit(gate_up.scalar_type(), [&]<class T>(ElementTag<T>) {
     at::parallel_for(0, gate_up.size(0), kGrain, [&](std::int64_t from, std::int64_t to) {
       Kind::forward(kernels::kernels<T>())(in<T>(gate_up) + from * 2 * n, out<T>(result) + from * n,
                                            to - from, n);
@@ -63,8 +62,7 @@ void gate_backward(const at::Tensor& gate_up, const at::Tensor& dout, const at::
   if (const DeviceKernels* device = device_kernels(gate_up))
     return Kind::backward_on(*device, gate_up, dout, dgate_up);
   const std::int64_t n = dout.size(1);
-  visit(gate_up.scalar_type(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit(gate_up.scalar_type(), [&]<class T>(ElementTag<T>) {
     at::parallel_for(0, dout.size(0), kGrain, [&](std::int64_t from, std::int64_t to) {
       Kind::backward(kernels::kernels<T>())(in<T>(gate_up) + from * 2 * n, in<T>(dout) + from * n,
                                             out<T>(dgate_up) + from * 2 * n, to - from, n);

@@ -80,8 +80,7 @@ struct HeadNorm : torch::autograd::Function<HeadNorm> {
  private:
   static void on_cpu(const at::Tensor& x, const at::Tensor& weight, const Columns& columns,
                      const at::Tensor& y, const at::Tensor& inv_rms, const Arithmetic& arithmetic) {
-    visit(x.scalar_type(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    visit(x.scalar_type(), [&]<class T>(ElementTag<T>) {
       at::parallel_for(0, x.size(0), kGrain, [&](std::int64_t from, std::int64_t to) {
         const std::int64_t at = from * x.size(1) + columns.first;
         kernels::kernels<T>().rms_norm(in<T>(x) + at, nullptr, nullptr, in<T>(weight), out<T>(y) + at,
@@ -97,8 +96,7 @@ struct HeadNorm : torch::autograd::Function<HeadNorm> {
                                     NormRounding rounding) {
     const std::int64_t n = weight.value.numel();
     const PartialSums dw(weight, x);
-    visit(x.scalar_type(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    visit(x.scalar_type(), [&]<class T>(ElementTag<T>) {
       for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
         const std::int64_t at = first * x.size(1) + columns.first;
         kernels::kernels<T>().rms_norm_backward(in<T>(dy) + at, nullptr, in<T>(x) + at, in<T>(weight.value),

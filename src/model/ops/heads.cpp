@@ -44,8 +44,7 @@ void for_all_tokens(std::int64_t tokens, const at::Tensor& rotary, const Sequenc
 
 void split(const at::Tensor& rows, const Heads& to, const QkvShape& shape, const at::Tensor& rotary,
            const SequenceLayout* sequences) {
-  visit(rows.scalar_type(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit(rows.scalar_type(), [&]<class T>(ElementTag<T>) {
     for_all_tokens(rows.size(0), rotary, sequences, [&](const auto& angles, auto first, auto count) {
       kernels::kernels<T>().rope_split(in<T>(rows) + first * rows.size(1), out<T>(to.q), out<T>(to.k),
                                        out<T>(to.v), angles, first, count, shape);
@@ -56,8 +55,7 @@ void split(const at::Tensor& rows, const Heads& to, const QkvShape& shape, const
 at::Tensor merge(const Heads& from, const QkvShape& shape, const at::Tensor& rotary,
                  const SequenceLayout* sequences) {
   at::Tensor rows = at::empty({shape.seq_len, row_elements(shape)}, from.q.options());
-  visit(rows.scalar_type(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit(rows.scalar_type(), [&]<class T>(ElementTag<T>) {
     for_all_tokens(rows.size(0), rotary, sequences, [&](const auto& angles, auto first, auto count) {
       kernels::kernels<T>().rope_merge(out<T>(rows) + first * rows.size(1), in<T>(from.q), in<T>(from.k),
                                        in<T>(from.v), angles, first, count, shape);

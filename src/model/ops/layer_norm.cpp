@@ -17,8 +17,7 @@ struct LayerNorm : torch::autograd::Function<LayerNorm> {
     const std::int64_t n = x.size(1);
     at::Tensor y = at::empty_like(x);
     at::Tensor statistics = at::empty({x.size(0), 2}, x.options().dtype(at::kFloat));
-    visit(x.scalar_type(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    visit(x.scalar_type(), [&]<class T>(ElementTag<T>) {
       at::parallel_for(0, x.size(0), 64, [&](std::int64_t from, std::int64_t to) {
         kernels::kernels<T>().layer_norm(in<T>(x) + from * n, in<T>(w), in<T>(b), out<T>(y) + from * n,
                                          out<float>(statistics) + from * 2, to - from, n,
@@ -40,8 +39,7 @@ struct LayerNorm : torch::autograd::Function<LayerNorm> {
     at::Tensor dx = at::empty_like(x);
     const PartialSums dw(weight, x);
     const PartialSums db(bias, x);
-    visit(x.scalar_type(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    visit(x.scalar_type(), [&]<class T>(ElementTag<T>) {
       for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
         kernels::kernels<T>().layer_norm_backward(in<T>(dy) + first * n, in<T>(x) + first * n,
                                                   in<T>(weight.value), in<float>(saved[1]) + first * 2,

@@ -25,8 +25,7 @@ constexpr std::int64_t kDeviceTile = 256;
 void cpu_rows(at::Tensor& logits, const at::Tensor& targets, const double* scale, float* losses) {
   const std::int64_t vocab = logits.size(1);
   const std::int64_t* target = in<std::int64_t>(targets);
-  visit(logits.scalar_type(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  visit(logits.scalar_type(), [&]<class T>(ElementTag<T>) {
     const auto& kernel = kernels::kernels<T>();
     T* rows = out<T>(logits);
     at::parallel_for(0, logits.size(0), 4, [&](std::int64_t from, std::int64_t to) {

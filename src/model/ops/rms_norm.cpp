@@ -35,8 +35,7 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
       device->rms_norm(x, added, sum, value, y, inv_rms, eps, rounding);
       return {normed, y};
     }
-    visit(x.scalar_type(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    visit(x.scalar_type(), [&]<class T>(ElementTag<T>) {
       at::parallel_for(0, x.size(0), 64, [&](std::int64_t from, std::int64_t to) {
         kernels::kernels<T>().rms_norm(in<T>(x) + from * n, in_or_null<T>(added, from * n),
                                        out_or_null<T>(sum, from * n), in<T>(value), out<T>(y) + from * n,
@@ -65,8 +64,7 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
       return all(dx, deposit(weight, dw));
     }
     const PartialSums dw(weight, x);
-    visit(x.scalar_type(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    visit(x.scalar_type(), [&]<class T>(ElementTag<T>) {
       for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
         kernels::kernels<T>().rms_norm_backward(
             in<T>(dy) + first * n, in_or_null<T>(dsum, first * n), in<T>(x) + first * n, in<T>(weight.value),

@@ -14,8 +14,7 @@ class CpuTable final : public DeviceKernels {
   void rms_norm(const at::Tensor& x, const at::Tensor& added, const at::Tensor& sum, const at::Tensor& weight,
                 const at::Tensor& y, const at::Tensor& inv_rms, double eps,
                 NormRounding rounding) const override {
-    visit(x.scalar_type(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    visit(x.scalar_type(), [&]<class T>(ElementTag<T>) {
       kernels::kernels<T>().rms_norm(in<T>(x), in_or_null<T>(added), out_or_null<T>(sum), in<T>(weight),
                                      out<T>(y), out<float>(inv_rms), {x.size(0), x.size(1)},
                                      static_cast<float>(eps), rounding);
@@ -27,8 +26,7 @@ class CpuTable final : public DeviceKernels {
                          const at::Tensor& dw, NormRounding rounding) const override {
     const std::int64_t n = x.size(1);
     const at::Tensor partial = at::zeros({kPartials, n}, dw.options());
-    visit(x.scalar_type(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    visit(x.scalar_type(), [&]<class T>(ElementTag<T>) {
       for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
         kernels::kernels<T>().rms_norm_backward(in<T>(dy) + first * n, in_or_null<T>(dsum, first * n),
                                                 in<T>(x) + first * n, in<T>(weight),
@@ -40,15 +38,13 @@ class CpuTable final : public DeviceKernels {
   }
 
   void swiglu(const at::Tensor& gate_up, const at::Tensor& result) const override {
-    visit(gate_up.scalar_type(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    visit(gate_up.scalar_type(), [&]<class T>(ElementTag<T>) {
       kernels::kernels<T>().swiglu(in<T>(gate_up), out<T>(result), result.size(0), result.size(1));
     });
   }
   void swiglu_backward(const at::Tensor& gate_up, const at::Tensor& dout,
                        const at::Tensor& dgate_up) const override {
-    visit(gate_up.scalar_type(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    visit(gate_up.scalar_type(), [&]<class T>(ElementTag<T>) {
       kernels::kernels<T>().swiglu_backward(in<T>(gate_up), in<T>(dout), out<T>(dgate_up), dout.size(0),
                                             dout.size(1));
     });
@@ -57,13 +53,12 @@ class CpuTable final : public DeviceKernels {
   void rope_split(const at::Tensor& qkv, const at::Tensor& cos_sin, const at::Tensor& q, const at::Tensor& k,
                   const at::Tensor& v) const override {
     const Heads to(q, k, v, false);
-    to.for_each_sample(
-        cos_sin, qkv,
-        [&](auto tag, std::int64_t first, auto* q_at, auto* k_at, auto* v_at, const auto& angles) {
-          using T = typename decltype(tag)::type;
-          kernels::kernels<T>().rope_split(in<T>(qkv) + first * qkv.size(1), q_at, k_at, v_at, angles, 0,
-                                           to.shape.seq_len, to.shape);
-        });
+    to.for_each_sample(cos_sin, qkv,
+                       [&]<class T>(ElementTag<T>, std::int64_t first, auto* q_at, auto* k_at, auto* v_at,
+                                    const auto& angles) {
+                         kernels::kernels<T>().rope_split(in<T>(qkv) + first * qkv.size(1), q_at, k_at, v_at,
+                                                          angles, 0, to.shape.seq_len, to.shape);
+                       });
     q.copy_(to.q.transpose(1, 2));
     k.copy_(to.k.transpose(1, 2));
     v.copy_(to.v.transpose(1, 2));
@@ -71,21 +66,19 @@ class CpuTable final : public DeviceKernels {
   void rope_merge(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv, const at::Tensor& cos_sin,
                   const at::Tensor& dqkv) const override {
     const Heads from(dq, dk, dv, true);
-    from.for_each_sample(
-        cos_sin, dqkv,
-        [&](auto tag, std::int64_t first, auto* q_at, auto* k_at, auto* v_at, const auto& angles) {
-          using T = typename decltype(tag)::type;
-          kernels::kernels<T>().rope_merge(out<T>(dqkv) + first * dqkv.size(1), q_at, k_at, v_at, angles, 0,
-                                           from.shape.seq_len, from.shape);
-        });
+    from.for_each_sample(cos_sin, dqkv,
+                         [&]<class T>(ElementTag<T>, std::int64_t first, auto* q_at, auto* k_at, auto* v_at,
+                                      const auto& angles) {
+                           kernels::kernels<T>().rope_merge(out<T>(dqkv) + first * dqkv.size(1), q_at, k_at,
+                                                            v_at, angles, 0, from.shape.seq_len, from.shape);
+                         });
   }
 
   void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& losses,
                      const double* scale) const override {
     const std::int64_t n = logits.size(1);
     const std::int64_t* target = in<std::int64_t>(targets);
-    visit(logits.scalar_type(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    visit(logits.scalar_type(), [&]<class T>(ElementTag<T>) {
       const auto& kernel = kernels::kernels<T>();
       T* rows = out<T>(logits);
       if (scale != nullptr) {
@@ -100,8 +93,7 @@ class CpuTable final : public DeviceKernels {
   void dropout(const at::Tensor& x, const at::Tensor& y, const DropoutRows& rows) const override {
     const kernels::DropoutValues values{rows.key, rows.threshold, rows.factor, in<std::int64_t>(rows.samples),
                                         in<std::int64_t>(rows.places)};
-    visit(x.scalar_type(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    visit(x.scalar_type(), [&]<class T>(ElementTag<T>) {
       kernels::kernels<T>().dropout(in<T>(x), out<T>(y), x.size(0), x.numel() / x.size(0), values, false);
     });
   }
@@ -156,8 +148,7 @@ class CpuTable final : public DeviceKernels {
   }
 
   void cast(const at::Tensor& from, const at::Tensor& to) const override {
-    visit(to.scalar_type(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    visit(to.scalar_type(), [&]<class T>(ElementTag<T>) {
       kernels::kernels<T>().from_float(in<float>(from), out<T>(to), from.numel());
     });
   }
@@ -195,11 +186,10 @@ class CpuTable final : public DeviceKernels {
     void for_each_sample(const at::Tensor& cos_sin, const at::Tensor& rows, const F& f) const {
       const at::Tensor places = at::arange(shape.seq_len);
       const kernels::RowAngles angles{in<float>(cos_sin), in<std::int64_t>(places), cos_sin.size(1)};
-      visit(rows.scalar_type(), [&](auto tag) {
-        using T = typename decltype(tag)::type;
+      visit(rows.scalar_type(), [&]<class T>(ElementTag<T>) {
         for (std::int64_t batch = 0; batch * shape.seq_len < rows.size(0); ++batch) {
-          f(tag, batch * shape.seq_len, out<T>(q) + batch * q.stride(0), out<T>(k) + batch * k.stride(0),
-            out<T>(v) + batch * v.stride(0), angles);
+          f(ElementTag<T>(), batch * shape.seq_len, out<T>(q) + batch * q.stride(0),
+            out<T>(k) + batch * k.stride(0), out<T>(v) + batch * v.stride(0), angles);
         }
       });
     }
