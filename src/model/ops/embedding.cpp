@@ -69,16 +69,11 @@ struct Embedding : torch::autograd::Function<Embedding> {
     if (device_kernels(dy) != nullptr) {
       return {{}, deposit(weight, at::embedding_dense_backward(dy, ids, weight.shape()[0], -1, false)), {}};
     }
-    if (weight.sink == nullptr) {
-      at::Tensor gradient = at::zeros(weight.shape(), dy.options());
-      add_rows(ids, dy, gradient, false);
-      return {{}, gradient, {}};
-    }
-    weight.sink->open(weight);
-    if (!weight.deposited) weight.gradient.zero_();
-    add_rows(ids, dy, weight.gradient, weight.deposited);
-    weight.deposited = true;
-    return {{}, {}, {}};
+    const auto write = [&](const at::Tensor& into, bool add) {
+      if (!add) into.zero_();
+      add_rows(ids, dy, into, add);
+    };
+    return {{}, deposit_by(weight, write), {}};
   }
 };
 
