@@ -2,6 +2,7 @@
 which the copy is built again and has to exit with 6 on a recipe that the fault concerns.
 
 By hand: python3 tests/oracle/seeded_faults.py WORK [NAME ...]; WORK holds the copy and its build from run to run.
+--check: only that each fault still finds its place in the sources.
 """
 import os
 import pathlib
@@ -95,25 +96,31 @@ def prove(copy, arguments):
     return run.returncode, (run.stderr.splitlines() or [""])[-1]
 
 
-def with_fault(text, replacements):
-    for old, new in replacements:
-        assert text.count(old) == 1, f"stands {text.count(old)} times in the source: {old}"
+def with_fault(text, name):
+    file, *change, _ = FAULTS[name]
+    for old, new in change[0] if len(change) == 1 else [tuple(change)]:
+        if text.count(old) != 1:
+            sys.exit(f"{name}: stands {text.count(old)} times in {file}: {old}")
         text = text.replace(old, new)
     return text
 
 
 def find(copy, name):
     """The exit code of prove on a copy with this fault, and what it says."""
-    file, *change, arguments = FAULTS[name]
-    replacements = change[0] if len(change) == 1 else [tuple(change)]
-    path = copy / file
+    path = copy / FAULTS[name][0]
     right = path.read_text()
     try:
-        path.write_text(with_fault(right, replacements))
+        path.write_text(with_fault(right, name))
         build(copy)
         return prove(copy, arguments)
     finally:
         path.write_text(right)
+
+
+def check():
+    for name in FAULTS:
+        with_fault((TOP / FAULTS[name][0]).read_text(), name)
+    print(f"{len(FAULTS)} faults find their places")
 
 
 def main(work, *names):
@@ -132,4 +139,6 @@ def main(work, *names):
 if __name__ == "__main__":
     if len(sys.argv) == 1:
         sys.exit(__doc__)
+    if sys.argv[1] == "--check":
+        sys.exit(check())
     sys.exit(main(*sys.argv[1:]))
