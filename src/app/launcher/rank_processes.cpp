@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -29,6 +30,16 @@ int rank_of(pid_t pid) {
   return std::atoi(environment.c_str() + at + key.size() - 1);
 }
 
+/// Has a process a handler for a signal?
+bool catches(pid_t pid, int number) {
+  const std::string status = fs::process_file(pid, "status");
+  const std::string key = "\nSigCgt:";
+  const auto at = status.find(key);
+  const std::uint64_t caught =
+      at == std::string::npos ? 0 : std::strtoull(status.c_str() + at + key.size(), nullptr, 16);
+  return (caught >> (number - 1) & 1) != 0;
+}
+
 }  // namespace
 
 void RankProcesses::search() {
@@ -44,7 +55,7 @@ void RankProcesses::search() {
     // process.
     if (!handle.valid() || !is_child(pid, mpirun_)) continue;
     known_.push_back(pid);
-    found_.push_back({.rank = rank, .handle = std::move(handle)});
+    found_.push_back({.rank = rank, .pid = pid, .handle = std::move(handle)});
     for (const int number : signals_) deliver(found_.back(), number);
   }
 }
@@ -54,9 +65,12 @@ void RankProcesses::deliver(const Process& process, int number) const {
 }
 
 void RankProcesses::signal(int number) {
-  // It asks for a report, which one that has just started owes nobody, and which could end it.
-  if (number != SIGUSR1) signals_.push_back(number);
-  for (const Process& process : found_) deliver(process, number);
+  // It asks for a report. It would end a rank that has just started and neither handles nor ignores it.
+  const bool asks = number == SIGUSR1;
+  if (!asks) signals_.push_back(number);
+  for (const Process& process : found_) {
+    if (!asks || catches(process.pid, number)) deliver(process, number);
+  }
 }
 
 bool RankProcesses::was_sent(int number) const {

@@ -16,7 +16,7 @@ class RankProcesses {
   [[nodiscard]] bool complete() const { return static_cast<int>(found_.size()) == ranks_; }
   /// Looks for further ranks. Ranks found late get all previous signals too.
   void search();
-  /// Sends a signal to every rank, except for SIGUSR1 including those found later.
+  /// Sends a signal to every rank, including those found later; SIGUSR1 to those that handle it now.
   void signal(int number);
   [[nodiscard]] bool was_sent(int number) const;
   /// One handle per running rank; poll(2) reports it as readable when the rank ends.
@@ -31,6 +31,7 @@ class RankProcesses {
  private:
   struct Process {
     int rank;
+    pid_t pid;
     fs::Fd handle;
     bool ended = false;
   };
