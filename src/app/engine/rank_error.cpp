@@ -1,8 +1,10 @@
 #include "app/engine/rank_error.h"
 
 #include <c10/util/Exception.h>
+#include <unistd.h>
 
 #include <exception>
+#include <iostream>
 #include <new>
 
 #include "base/caught.h"
@@ -26,6 +28,11 @@ Error current_error(const char* out_of_memory) {
   } catch (...) {
     return {Code::kTraining, caught()};
   }
+}
+
+void end_process(int status) {
+  std::cout.flush();
+  _exit(status);
 }
 
 std::string where(const Job& job) {

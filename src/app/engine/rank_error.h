@@ -10,6 +10,10 @@ namespace echelon::app {
 /// memory ran out.
 [[nodiscard]] Error current_error(const char* out_of_memory);
 
+/// Ends the process after an error, without destructors: that of a device communicator waits for the ranks of
+/// the node, which may be stopped, or wait for this one.
+[[noreturn]] void end_process(int status);
+
 /// "rank 1/4 node-3": prefix of this rank's errors.
 [[nodiscard]] std::string where(const Job& job);
 

@@ -137,6 +137,8 @@ int leave_after(const Error& error, Job& job, RankLife& life) {
   if (life.folder && !life.trains && is_explained_by_its_line(error)) life.folder->remove_if_made();
   life.signal.ignore_further();  // the exit code is decided: a late signal must not change it
   if (end.abort) job.abort(status, end.error.what());
+  life.peers.reset();  // signs off
+  if (life.between_devices) end_process(status);
   return status;
 }
 

@@ -7,6 +7,7 @@
 
 #include "app/engine/forecast_check.h"
 #include "bootstrap/job.h"
+#include "comm/communicator.h"
 #include "liveness/life_watch.h"
 #include "run/agreed_stop.h"
 #include "run/deadline.h"
@@ -34,8 +35,11 @@ struct RankLife {
   Deadline deadline{{}};                    ///< no end is known until training starts, and on other ranks
   std::unique_ptr<LifeWatch> peers;         ///< null: single rank, or heartbeats are off
   std::unique_ptr<ForecastCheck> forecast;  ///< rank 0 only
-  bool held = false;                        ///< the run has a record, which this start must not touch yet
-  bool trains = false;                      ///< the start succeeded: the run folder must be kept
+  /// Null on the CPU. Here, because its end waits for the ranks of the node: not while an error is on its
+  /// way.
+  std::unique_ptr<Communicator> between_devices;
+  bool held = false;    ///< the run has a record, which this start must not touch yet
+  bool trains = false;  ///< the start succeeded: the run folder must be kept
 };
 
 /// Starts heartbeats between the ranks. Null for a single rank or if heartbeats are off. Collective.
@@ -66,7 +70,7 @@ void close_ledger(RankLife& life, int status);
                                          RunMemory* from, Communicator& comm, RankLife& life);
 
 /// Reports the error that ended this rank, once for all ranks, and aborts the ranks that may not have
-/// noticed. Returns the exit code.
+/// noticed. Returns the exit code; with a device communicator it ends the process.
 [[nodiscard]] int leave_after(const Error& error, Job& job, RankLife& life);
 
 }  // namespace echelon::app

@@ -306,10 +306,10 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   life.start.done("data");
   if (stops_after("opening the data", stop)) return kStopped;
   // Weights and gradients use the device communicator; agreement between ranks uses MPI between hosts.
-  const auto between_devices =
+  life.between_devices =
       device_communicator(compute, job, static_cast<double>(recipe.cluster.timeout_s), life.watch);
   const Trainee trainee = make_trainee(recipe.optim, plan, compute.device, std::move(model), *comm,
-                                       between_devices ? *between_devices : *comm);
+                                       life.between_devices ? *life.between_devices : *comm);
   TrainState state{
       .model = *trainee.model, .optim = *trainee.optim, .data = *inputs.data, .ema = trainee.ema.get()};
   state.loss_scale = LossScale(recipe.precision, trainee.model->needs_loss_scale());
@@ -364,6 +364,7 @@ int train(const TrainRequest& request) {
   const auto job = bootstrap(request.launch, bootstrap_timeout_s(recipe.cluster));
   try {
     const int status = run_rank(recipe, request.profile, *job, life);
+    life.between_devices.reset();  // waits for the ranks of this node
     // Heartbeats sign off first; MPI must end before PMIx (finish_mpi()). Consolidation may take long and
     // needs none of them.
     life.peers.reset();

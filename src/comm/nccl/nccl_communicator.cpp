@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 
 #include "base/str.h"
 #include "comm/nccl/nccl_group.h"
@@ -54,22 +55,29 @@ std::size_t window_bytes(int ranks) {
 /// Two NCCL communicators over the same ranks, each with a stream: an all-gather of weights must not queue
 /// behind an earlier reduction of gradients. Blobs and barriers use the lane of the reductions.
 struct Lanes {
+  /// On the reductions' stream; destroyed after the groups that use it.
+  std::shared_ptr<CudaScratch> scratch;
   std::shared_ptr<NcclGroup> gather;
   std::shared_ptr<NcclGroup> reduce;
 };
 
+/// Those of all communicators split from one. They end with the last of these communicators: an error of this
+/// rank alone destroys the split ones on its way, and ncclCommDestroy would wait for ranks of the node that
+/// wait for this one.
+using Family = std::deque<Lanes>;
+
 class NcclCommunicator final : public Communicator {
  public:
   /// `node_of`: of each rank of the group.
-  NcclCommunicator(int rank, std::vector<int> node_of, Lanes lanes, std::function<void*()> current_stream,
-                   CudaMemory memory)
+  NcclCommunicator(int rank, std::vector<int> node_of, Lanes lanes, std::shared_ptr<Family> family,
+                   std::function<void*()> current_stream, CudaMemory memory)
       : Communicator(rank, static_cast<int>(node_of.size())),
         node_of_(std::move(node_of)),
         memory_(std::move(memory)),
-        scratch_(lanes.reduce->shared().stream, memory_),
         lanes_(std::move(lanes)),
+        family_(std::move(family)),
         grid_(NodeGrid::of(node_of_)),
-        two_byte_sum_(*lanes_.reduce, scratch_, grid_, rank),
+        two_byte_sum_(*lanes_.reduce, *lanes_.scratch, grid_, rank),
         current_stream_(std::move(current_stream)) {}
 
   [[nodiscard]] Pending all_gather(void* buffer, std::size_t count, DType type,
@@ -151,7 +159,8 @@ class NcclCommunicator final : public Communicator {
     // Split groups share a stream per lane: a buffer that one fills and another sends on needs no event.
     NcclShared shared = lanes_.reduce->shared();
     shared.history = std::make_shared<History>(shared.activity);
-    Lanes lanes;
+    Lanes& lanes = family_->emplace_back();
+    lanes.scratch = std::make_shared<CudaScratch>(shared.stream, memory_);
     lanes.reduce = std::make_shared<NcclGroup>(name, shared, *lanes_.reduce, nccl_color, new_rank);
     shared.stream = lanes_.gather->shared().stream;
     shared.waits = lanes_.gather->shared().waits;
@@ -159,7 +168,7 @@ class NcclCommunicator final : public Communicator {
         std::make_shared<NcclGroup>(name + " (gather)", shared, *lanes_.gather, nccl_color, new_rank);
     std::vector<int> node_of;
     for (const int member : group) node_of.push_back(node_of_[static_cast<std::size_t>(member)]);
-    return std::make_unique<NcclCommunicator>(new_rank, std::move(node_of), std::move(lanes), current_stream_,
+    return std::make_unique<NcclCommunicator>(new_rank, std::move(node_of), lanes, family_, current_stream_,
                                               memory_);
   }
 
@@ -226,7 +235,7 @@ class NcclCommunicator final : public Communicator {
   void queue_wide_sum(ncclComm_t comm, const float* input, float* output, std::size_t count, float scale,
                       bool accumulate) {
     const cudaStream_t stream = lanes_.reduce->stream();
-    float* sum = accumulate ? static_cast<float*>(scratch_.get(count * sizeof(float))) : output;
+    float* sum = accumulate ? static_cast<float*>(lanes_.scratch->get(count * sizeof(float))) : output;
     lanes_.reduce->check(ncclReduceScatter(input, sum, count, ncclFloat32, ncclSum, comm, stream),
                          "ncclReduceScatter");
     if (accumulate || scale != 1.0F)
@@ -257,7 +266,7 @@ class NcclCommunicator final : public Communicator {
     const std::size_t all = bytes * static_cast<std::size_t>(size());
     const cudaStream_t stream = lanes_.reduce->stream();
     const auto end = lanes_.reduce->issue(operation, std::nullopt, [&](ncclComm_t comm) {
-      auto* device = static_cast<std::byte*>(scratch_.get(all));
+      auto* device = static_cast<std::byte*>(lanes_.scratch->get(all));
       check_cuda(cudaMemcpyAsync(device + own, window + own, bytes, cudaMemcpyHostToDevice, stream),
                  "copying to the device");
       lanes_.reduce->check(ncclAllGather(device + own, device, bytes, ncclUint8, comm, stream),
@@ -288,8 +297,8 @@ class NcclCommunicator final : public Communicator {
 
   std::vector<int> node_of_;
   CudaMemory memory_;
-  CudaScratch scratch_;  ///< on the reductions' stream; destroyed after the groups that use it
   Lanes lanes_;
+  std::shared_ptr<Family> family_;  ///< shared with those split from it
   NodeGrid grid_;
   TwoByteSum two_byte_sum_;
   std::function<void*()> current_stream_;
@@ -335,6 +344,7 @@ std::unique_ptr<Communicator> make_nccl_communicator(Job& job, NcclOptions optio
                     .digest = std::make_shared<std::uint64_t>(0),
                     .sent = std::make_shared<std::uint64_t>(0)};
   Lanes lanes;
+  lanes.scratch = std::make_shared<CudaScratch>(shared.stream, options.memory);
   lanes.reduce = std::make_shared<NcclGroup>("world", shared, [&](ncclComm_t* comm, ncclConfig_t* config) {
     return ncclCommInitRankConfig(comm, info.size, id, info.rank, config);
   });
@@ -348,7 +358,8 @@ std::unique_ptr<Communicator> make_nccl_communicator(Job& job, NcclOptions optio
         static_cast<int>(std::find(info.hosts.begin(), info.hosts.end(), host) - info.hosts.begin()));
   }
   return std::make_unique<NcclCommunicator>(info.rank, std::move(node_of), std::move(lanes),
-                                            std::move(options.current_stream), std::move(options.memory));
+                                            std::make_shared<Family>(), std::move(options.current_stream),
+                                            std::move(options.memory));
 }
 
 }  // namespace echelon

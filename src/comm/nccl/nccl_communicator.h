@@ -35,7 +35,11 @@ struct NcclOptions {
 ///    communicator, and where the caller compares digest(); ranks that disagree get an error there, or at the
 ///    deadline when NCCL itself hangs on the difference;
 ///  - after the deadline, or an error of NCCL, watchdogs abort this communicator and all split from it: every
-///    later operation and wait throws Error(kPeer) with the operation that was stuck.
+///    later operation and wait throws Error(kPeer) with the operation that was stuck;
+///  - split communicators end with the last of their family. Its destructor waits for the ranks of this node
+///  to
+///    destroy theirs, without a deadline. So the first one must outlive an error of this rank alone, until
+///    that is reported; best it is not destroyed then.
 /// Throws Error(kEnvironment): no such device, NCCL cannot connect the ranks within `timeout_s`.
 [[nodiscard]] std::unique_ptr<Communicator> make_nccl_communicator(Job& job, NcclOptions options);
 

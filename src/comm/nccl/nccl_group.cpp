@@ -183,13 +183,15 @@ void NcclGroup::fail(const std::string& text) {
 }
 
 void NcclGroup::abort() {
-  const Lock calls(calls_);
+  // From then on the issuing thread is in no call of NCCL, as it looks for a failure first. The lock is not
+  // kept: a rank of this node that is stopped lets the abort wait, and the issuing thread must not.
+  { const Lock calls(calls_); }
   {
     const Lock lock(mutex_);
     under_way_.clear();
     aborted_ = true;
   }
-  end_now();  // also ends the kernels that wait for other ranks
+  end_now();  // also ends the kernels that wait for other ranks, at once
 }
 
 /// Asks NCCL for an asynchronous error. Skipped while the issuing thread holds the lock: settle() asks then.

@@ -149,6 +149,26 @@ TEST(Failure, OfTheDeviceIsNoErrorOfItsTimes) {
   EXPECT_TRUE(outcome.faults.empty()) << outcome.text();
 }
 
+// Its error must be reported, and the job ended, before anything waits for ranks that wait for this one.
+TEST(Failure, OfOneRankAloneIsOutBeforeTheOthersDeadline) {
+  constexpr double kDeadline = 2;
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+    const Outcome outcome =
+        run_ranks({.seed = seed, .ranks = 4, .ranks_per_node = 2}, kDeadline, kPatience, [](Rank& rank) {
+          const auto world = rank.communicator();
+          const auto half = world->split([](int other) { return other / 2; });
+          const auto alone = half->split([](int other) { return other; });
+          world->barrier("start");
+          half->barrier("start");
+          if (world->rank() == 1) throw Error(Code::kTraining, "out of memory");
+          world->barrier("end");
+        });
+    EXPECT_EQ(outcome.errors[1], "out of memory");
+    EXPECT_LT(outcome.seconds_of[1], kDeadline / 2);
+    EXPECT_TRUE(outcome.faults.empty() && outcome.standstill.empty()) << outcome.text();
+  }
+}
+
 // NCCL connects the ranks of each lane on the host, in the lane's first collective.
 TEST(FirstCollectives, InAnotherOrderOnOneRankEndAtTheDeadline) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {

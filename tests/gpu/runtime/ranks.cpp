@@ -78,12 +78,12 @@ std::string error_of(const std::function<void()>& body) {
 
 }  // namespace
 
-std::unique_ptr<Communicator> Rank::communicator() const {
-  return make_nccl_communicator(job,
-                                {.device = job.info().rank,
-                                 .timeout_s = timeout_s,
-                                 .current_stream = [stream = compute] { return static_cast<void*>(stream); },
-                                 .watch = watch});
+std::shared_ptr<Communicator> Rank::communicator() {
+  return world = make_nccl_communicator(
+             job, {.device = job.info().rank,
+                   .timeout_s = timeout_s,
+                   .current_stream = [stream = compute] { return static_cast<void*>(stream); },
+                   .watch = watch});
 }
 
 void Rank::copy_out(void* to, const void* from, std::size_t bytes) const {
@@ -120,7 +120,10 @@ Outcome run_ranks(const stand_in::MachineOptions& options, double timeout_s, dou
   Board board(options.ranks);
   Outcome outcome;
   outcome.errors.resize(static_cast<std::size_t>(options.ranks));
+  outcome.seconds_of.resize(static_cast<std::size_t>(options.ranks));
   std::vector<bool> back(static_cast<std::size_t>(options.ranks), false);
+  int working = options.ranks;
+  bool released = false;
   std::mutex mutex;
   std::condition_variable changed;
   const bool hangs = options.fate == stand_in::Fate::kHangs || options.fate == stand_in::Fate::kBreaks;
@@ -134,15 +137,24 @@ Outcome run_ranks(const stand_in::MachineOptions& options, double timeout_s, dou
   for (int rank = 0; rank < options.ranks; ++rank) {
     threads.emplace_back([&, rank] {
       machine.enter(rank);
-      std::string error = error_of([&] {
-        ThreadJob job(board, rank, options, timeout_s);
-        Rank self{.machine = machine, .job = job, .watch = {}, .compute = nullptr, .timeout_s = timeout_s};
-        body(self);
-      });
+      const auto own = static_cast<std::size_t>(rank);
+      ThreadJob job(board, rank, options, timeout_s);
+      Rank self{.machine = machine, .job = job, .watch = {}, .compute = nullptr, .timeout_s = timeout_s};
+      const std::string error = error_of([&] { body(self); });
+      {
+        std::unique_lock lock(mutex);
+        outcome.errors[own] = error;
+        outcome.seconds_of[own] = Seconds(Steady::now() - began).count();
+        const bool failed = !error.empty();
+        back[own] = failed || hangs;  // NCCL's end may wait for the one that hangs
+        --working;
+        changed.notify_all();
+        if (failed) changed.wait(lock, [&] { return working == 0 || released; });
+      }
+      self.world.reset();
       stand_in::Machine::leave();
       const std::lock_guard lock(mutex);
-      outcome.errors[static_cast<std::size_t>(rank)] = std::move(error);
-      back[static_cast<std::size_t>(rank)] = true;
+      back[own] = true;
       changed.notify_all();
     });
   }
@@ -151,7 +163,11 @@ Outcome run_ranks(const stand_in::MachineOptions& options, double timeout_s, dou
     const bool all = changed.wait_for(lock, Seconds(patience_s), all_back);
     outcome.back = back;
     if (!all) outcome.standstill = str("not all ranks are back: ", machine.standstill());
-    if (!all || hangs) machine.release();
+    if (!all || hangs) {
+      machine.release();
+      released = true;
+      changed.notify_all();
+    }
     outcome.seconds = Seconds(Steady::now() - began).count();
   }
   for (std::thread& thread : threads) thread.join();

@@ -17,8 +17,9 @@ struct Rank {
   ProcessWatch watch;
   cudaStream_t compute;  ///< the rank's current stream
   double timeout_s;
+  std::shared_ptr<Communicator> world{};  ///< ends with the rank, after an error with all of them
 
-  [[nodiscard]] std::unique_ptr<Communicator> communicator() const;
+  [[nodiscard]] std::shared_ptr<Communicator> communicator();
   /// Values of `memory` after what the current stream has queued.
   template <class T>
   [[nodiscard]] std::vector<T> values(const void* memory, std::size_t count) const {
@@ -34,6 +35,7 @@ struct Rank {
 struct Outcome {
   std::vector<std::string> errors;  ///< by rank; "" where it came to its end
   std::vector<bool> back;           ///< by rank: it came back before it was set free
+  std::vector<double> seconds_of;   ///< by rank: until its error could be reported
   std::vector<std::string> faults;  ///< what the machine found
   std::set<stand_in::Site> sites;
   std::vector<int> calls;  ///< by rank
@@ -47,7 +49,8 @@ struct Outcome {
 };
 
 /// Runs `body` as every rank of a machine. Ranks that are not back after `patience_s`, or that hang by their
-/// fate when all others are back, are set free with errors.
+/// fate when all others are back, are set free with errors. As in a job, a rank that fails is back once its
+/// error can be reported, and its communicator goes when the others have ended, too.
 [[nodiscard]] Outcome run_ranks(const stand_in::MachineOptions& options, double timeout_s, double patience_s,
                                 const std::function<void(Rank&)>& body);
 

@@ -160,7 +160,7 @@ class Trainer {
   }
 
   Rank& rank_;
-  std::unique_ptr<Communicator> world_;
+  std::shared_ptr<Communicator> world_;
   std::unique_ptr<Communicator> shard_;
   std::unique_ptr<Communicator> replicas_;
   std::size_t all_ = 0;

@@ -26,8 +26,10 @@ ncclComm& new_comm(Machine& machine) {
   auto& all = machine.kept<std::deque<ncclComm>>("nccl: communicators");
   if (all.empty()) {
     machine.on_break([&all](int rank) {
-      for (ncclComm& comm : all)
+      for (ncclComm& comm : all) {
+        if (comm.host == rank) comm.leaves = true;
         if (comm.host != rank && !comm.destroyed) comm.state = ncclRemoteError;
+      }
     });
   }
   all.emplace_back();

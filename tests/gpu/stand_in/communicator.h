@@ -49,6 +49,7 @@ struct ncclComm {
   ncclResult_t state = ncclInProgress;
   bool aborted = false;
   bool finalized = false;
+  bool leaves = false;  ///< is being destroyed or aborted, or its rank has died
   bool destroyed = false;
   int jobs = 0;       ///< under way
   int under_way = 0;  ///< operations that have not ended on this rank

@@ -92,6 +92,11 @@ void Machine::needs_device_of(int rank, const char* call) {
     fault(str(call, " for the device of rank ", rank, " while the thread's is ", t_device));
 }
 
+bool Machine::on_one_node(int rank, int other) const {
+  const int per_node = options_.ranks_per_node == 0 ? options_.ranks : options_.ranks_per_node;
+  return rank / per_node == other / per_node;
+}
+
 Host& Machine::host() {
   if (t_host.machine != this) {
     t_host = {.machine = this, .rank = -1, .timeline = books_.open(), .clock = {}};

@@ -82,6 +82,7 @@ class Machine {
   /// A fault where the calling thread's device is not that of `rank`: CUDA would refuse the call, or make a
   /// context on another rank's device.
   void needs_device_of(int rank, const char* call);
+  [[nodiscard]] bool on_one_node(int rank, int other) const;
   Host& host();
   Stream& stream(cudaStream_t handle);
   Stream& new_stream();

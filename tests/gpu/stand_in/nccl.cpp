@@ -1,6 +1,6 @@
 // NCCL's communicators, on a Machine, with the manners of 2.28: a non-blocking one does everything on a
 // thread of its own and is "in progress" meanwhile, a child is NULL until its parent is through, and no two
-// threads may be inside the calls of one communicator.
+// threads may be inside the calls of one communicator. Its end waits for the ranks of the node.
 #include <nccl.h>
 
 #include <algorithm>
@@ -42,6 +42,20 @@ void part(Machine& machine, Parting& parting, const std::string& name) {
     wish.child->clique = clique;
     *place = wish.child;
   }
+}
+
+/// From the first collective on, NCCL's own thread serves the ranks of the node, and ends with the last of
+/// them: for ncclCommDestroy and ncclCommAbort alike, on a non-blocking communicator too.
+void leave_with_node(ncclComm& comm, std::unique_lock<std::mutex>& held) {
+  comm.leaves = true;
+  comm.machine->changed();
+  const std::vector<ncclComm*>& members = comm.clique->members;
+  if (comm.clique->connecting.size() < members.size()) return;
+  (void)comm.machine->wait(held, [&] {
+    return std::all_of(members.begin(), members.end(), [&comm](const ncclComm* other) {
+      return other->leaves || !comm.machine->on_one_node(other->host, comm.host);
+    });
+  });
 }
 
 }  // namespace
@@ -142,6 +156,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (comm->destroyed) return ncclInvalidArgument;
   if (comm->jobs > 0 || comm->under_way > 0)
     comm->machine->fault(str("'", comm->clique->name, "' is destroyed while something of it is under way"));
+  leave_with_node(*comm, inside.held());
   comm->destroyed = true;
   return ncclSuccess;
 }
@@ -153,6 +168,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   comm->aborted = true;
   comm->machine->changed();
   (void)comm->machine->wait(inside.held(), [comm] { return comm->jobs == 0; });
+  leave_with_node(*comm, inside.held());
   comm->state = ncclInternalError;
   comm->destroyed = true;
   return ncclSuccess;

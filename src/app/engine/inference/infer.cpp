@@ -18,11 +18,12 @@ constexpr const char* kOutOfMemory =
     "prompts or beams";
 constexpr auto kTimeout_s = static_cast<double>(ClusterOptions{}.timeout_s);
 
-void run_rank(Job& job, TrainDevice device, const std::function<void(const InferencePlace&)>& body) {
+void run_rank(Job& job, TrainDevice device, const std::function<void(const InferencePlace&)>& body,
+              std::unique_ptr<Communicator>& between_devices) {
   set_threads(0, job.info());
   const Compute compute = choose_compute({.device = device}, job, "--device");
   const auto comm = make_mpi_communicator(job, kTimeout_s);
-  const auto between_devices = device_communicator(compute, job, kTimeout_s, {});
+  between_devices = device_communicator(compute, job, kTimeout_s, {});
   body({*comm, between_devices.get(), compute.device});
 }
 
@@ -38,8 +39,10 @@ int infer(const InferenceRequest& request, const std::function<void(const Infere
   ops::keep_compiled_products(ops::products_worth_keeping(1, 1, kernels::bf16_products()));
   try {
     const auto job = bootstrap(request.launch, kTimeout_s);
+    std::unique_ptr<Communicator> between_devices;  // outlives an error, until it is reported
     try {
-      run_rank(*job, request.device, body);
+      run_rank(*job, request.device, body, between_devices);
+      between_devices.reset();
       finish_mpi();
       job->finish();
       return 0;
@@ -47,6 +50,7 @@ int infer(const InferenceRequest& request, const std::function<void(const Infere
       const Error error = current_error(kOutOfMemory);
       const int status = fail(error, where(*job));
       job->abort(status, error.what());
+      if (between_devices) end_process(status);
       return status;
     }
   } catch (const Error& error) {
