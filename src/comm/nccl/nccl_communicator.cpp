@@ -55,7 +55,9 @@ std::size_t window_bytes(int ranks) {
 /// Two NCCL communicators over the same ranks, each with a stream: an all-gather of weights must not queue
 /// behind an earlier reduction of gradients. Blobs and barriers use the lane of the reductions.
 struct Lanes {
-  /// On the reductions' stream; destroyed after the groups that use it.
+  /// On the reductions' stream; destroyed after the groups that use it. It grows before issue(): an allocator
+  /// that waits there for the device, where a kernel waits for a dead rank, would keep the watchdog from
+  /// ending that kernel.
   std::shared_ptr<CudaScratch> scratch;
   std::shared_ptr<NcclGroup> gather;
   std::shared_ptr<NcclGroup> reduce;
@@ -77,7 +79,7 @@ class NcclCommunicator final : public Communicator {
         lanes_(std::move(lanes)),
         family_(std::move(family)),
         grid_(NodeGrid::of(node_of_)),
-        two_byte_sum_(*lanes_.reduce, *lanes_.scratch, grid_, rank),
+        two_byte_sum_(*lanes_.reduce, grid_, rank),
         current_stream_(std::move(current_stream)) {}
 
   [[nodiscard]] Pending all_gather(void* buffer, std::size_t count, DType type,
@@ -95,12 +97,16 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] Pending reduce_scatter(void* input, DType in_type, float* output, std::size_t count,
                                        float scale, bool accumulate, std::string_view label) override {
     const Operation operation = make_operation(OperationKind::kReduceScatter, count, in_type, label);
+    const bool wide = in_type == DType::kF32;
+    const std::size_t wide_bytes = accumulate ? count * sizeof(float) : 0;
+    void* scratch = lanes_.scratch->get(wide ? wide_bytes : grid_.scratch_bytes(count));
     return pending(*lanes_.reduce, issue(*lanes_.reduce, operation, [&](ncclComm_t comm) {
-      if (in_type == DType::kF32) {
-        queue_wide_sum(comm, static_cast<const float*>(input), output, count, scale, accumulate);
+      if (wide) {
+        float* sum = accumulate ? static_cast<float*>(scratch) : output;
+        queue_wide_sum(comm, static_cast<const float*>(input), sum, output, count, scale, accumulate);
       } else {
         two_byte_sum_.queue(
-            comm, {static_cast<const std::byte*>(input), in_type, count, output, scale, accumulate});
+            comm, {static_cast<const std::byte*>(input), in_type, count, output, scale, accumulate, scratch});
       }
     }));
   }
@@ -232,10 +238,9 @@ class NcclCommunicator final : public Communicator {
   }
 
   /// fp32: NCCL sums, in an order that it chooses.
-  void queue_wide_sum(ncclComm_t comm, const float* input, float* output, std::size_t count, float scale,
-                      bool accumulate) {
+  void queue_wide_sum(ncclComm_t comm, const float* input, float* sum, float* output, std::size_t count,
+                      float scale, bool accumulate) {
     const cudaStream_t stream = lanes_.reduce->stream();
-    float* sum = accumulate ? static_cast<float*>(lanes_.scratch->get(count * sizeof(float))) : output;
     lanes_.reduce->check(ncclReduceScatter(input, sum, count, ncclFloat32, ncclSum, comm, stream),
                          "ncclReduceScatter");
     if (accumulate || scale != 1.0F)
@@ -265,8 +270,8 @@ class NcclCommunicator final : public Communicator {
       std::memcpy(window + own, mine.data() + from, std::min(bytes, mine.size() - from));
     const std::size_t all = bytes * static_cast<std::size_t>(size());
     const cudaStream_t stream = lanes_.reduce->stream();
+    auto* device = static_cast<std::byte*>(lanes_.scratch->get(all));
     const auto end = lanes_.reduce->issue(operation, std::nullopt, [&](ncclComm_t comm) {
-      auto* device = static_cast<std::byte*>(lanes_.scratch->get(all));
       check_cuda(cudaMemcpyAsync(device + own, window + own, bytes, cudaMemcpyHostToDevice, stream),
                  "copying to the device");
       lanes_.reduce->check(ncclAllGather(device + own, device, bytes, ncclUint8, comm, stream),

@@ -54,8 +54,8 @@ class NcclGroup {
   ~NcclGroup();
 
   /// Queues an operation on the stream, after what the stream `*after` has queued so far if one is given:
-  /// `queue` makes the NCCL calls and kernel launches. Returns the event of its end. Throws Error(kPeer)
-  /// after a failure.
+  /// `queue` makes the NCCL calls and kernel launches, and must not wait for the device. Returns the event of
+  /// its end. Throws Error(kPeer) after a failure.
   [[nodiscard]] std::shared_ptr<CudaEvent> issue(const Operation& operation,
                                                  std::optional<cudaStream_t> after,
                                                  const std::function<void(ncclComm_t)>& queue);

@@ -14,10 +14,8 @@ namespace echelon {
 /// which NCCL's ring would round at every rank. What is sent where: NodeGrid.
 class TwoByteSum {
  public:
-  /// Rank `rank` of a group whose ranks lie on `grid`, on the stream of `lane`. `lane` and `scratch`, which
-  /// is of that stream, must outlive it.
-  TwoByteSum(NcclGroup& lane, CudaScratch& scratch, NodeGrid grid, int rank)
-      : lane_(lane), scratch_(scratch), grid_(grid), rank_(rank) {}
+  /// Rank `rank` of a group whose ranks lie on `grid`, on the stream of `lane`, which must outlive it.
+  TwoByteSum(NcclGroup& lane, NodeGrid grid, int rank) : lane_(lane), grid_(grid), rank_(rank) {}
 
   struct Job {
     const std::byte* input = nullptr;  ///< a piece of `count` elements for each rank
@@ -26,6 +24,7 @@ class TwoByteSum {
     float* output = nullptr;  ///< `count` elements
     float scale = 1;
     bool accumulate = false;
+    void* scratch = nullptr;  ///< NodeGrid::scratch_bytes(count), of the lane's stream
   };
   /// Queues messages and kernels; within NcclGroup::issue().
   void queue(ncclComm_t comm, const Job& job);
@@ -37,7 +36,6 @@ class TwoByteSum {
   [[nodiscard]] int place() const { return rank_ % grid_.local; }
 
   NcclGroup& lane_;
-  CudaScratch& scratch_;
   NodeGrid grid_;
   int rank_;
 };

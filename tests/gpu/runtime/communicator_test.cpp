@@ -169,6 +169,33 @@ TEST(Failure, OfOneRankAloneIsOutBeforeTheOthersDeadline) {
   }
 }
 
+// PyTorch's pool may wait for the device before it takes memory from the driver.
+TEST(Failure, EndsAnAllocationThatWaitsForTheDevice) {
+  constexpr double kAllocation_s = 5;
+  const Outcome outcome = run_ranks({.seed = 1, .ranks = 2}, 0.5, kPatience, [](Rank& rank) {
+    const int own = rank.job.info().rank;
+    CudaMemory memory = driver_memory();
+    memory.take = [&rank, own, take = memory.take](std::size_t bytes, cudaStream_t stream) {
+      const auto idle = [&] {
+        const auto held = rank.machine.lock();
+        return rank.machine.idle(own);
+      };
+      for (int ms = 0; ms < 1000 * kAllocation_s && !idle(); ++ms)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return take(bytes, stream);
+    };
+    const auto world = rank.communicator(std::move(memory));
+    constexpr std::size_t kCount = 1000;
+    void* data = rank.machine.device_memory(2 * kCount * sizeof(float));
+    world->barrier("start");
+    if (own == 1) throw Error(Code::kTraining, "out of memory");
+    (void)world->all_reduce(data, kCount, DType::kF32, ReduceOp::kSum, "norm");
+    (void)world->reduce_scatter(data, DType::kBF16, static_cast<float*>(data), kCount, 1, false, "gradients");
+  });
+  EXPECT_MENTIONS(outcome.errors[0], "'norm'", "did not end within 0.5 s");
+  EXPECT_LT(outcome.seconds_of[0], kAllocation_s / 2);
+}
+
 // NCCL connects the ranks of each lane on the host, in the lane's first collective.
 TEST(FirstCollectives, InAnotherOrderOnOneRankEndAtTheDeadline) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {

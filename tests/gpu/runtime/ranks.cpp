@@ -78,12 +78,13 @@ std::string error_of(const std::function<void()>& body) {
 
 }  // namespace
 
-std::shared_ptr<Communicator> Rank::communicator() {
+std::shared_ptr<Communicator> Rank::communicator(CudaMemory memory) {
   return world = make_nccl_communicator(
              job, {.device = job.info().rank,
                    .timeout_s = timeout_s,
                    .current_stream = [stream = compute] { return static_cast<void*>(stream); },
-                   .watch = watch});
+                   .watch = watch,
+                   .memory = std::move(memory)});
 }
 
 void Rank::copy_out(void* to, const void* from, std::size_t bytes) const {

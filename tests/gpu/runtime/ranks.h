@@ -19,7 +19,7 @@ struct Rank {
   double timeout_s;
   std::shared_ptr<Communicator> world{};  ///< ends with the rank, after an error with all of them
 
-  [[nodiscard]] std::shared_ptr<Communicator> communicator();
+  [[nodiscard]] std::shared_ptr<Communicator> communicator(CudaMemory memory = driver_memory());
   /// Values of `memory` after what the current stream has queued.
   template <class T>
   [[nodiscard]] std::vector<T> values(const void* memory, std::size_t count) const {
