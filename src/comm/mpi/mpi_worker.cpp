@@ -64,14 +64,21 @@ void start_mpi(int& rank, int& size) {
 
 }  // namespace
 
-MpiWorker::MpiWorker(double timeout_s) {
-  thread_ = std::thread([this] { loop(); });
-  const auto completion = std::make_shared<Completion>();
-  {
-    const Lock lock(mutex_);
-    queue_.push_back({[this] { start_mpi(rank_, size_); }, completion});
-    wake_.notify_one();
-  }
+/// The thread may outlive the object, inside MPI.
+struct MpiWorker::Shared {
+  int rank = 0;
+  int size = 0;
+  Mutex mutex;
+  std::condition_variable wake;
+  std::deque<Task> queue ECHELON_GUARDED_BY(mutex);
+  bool ending ECHELON_GUARDED_BY(mutex) = false;
+
+  void serve();
+};
+
+MpiWorker::MpiWorker(double timeout_s) : shared_(std::make_shared<Shared>()) {
+  thread_ = std::thread([shared = shared_] { shared->serve(); });
+  const auto completion = queue([shared = shared_] { start_mpi(shared->rank, shared->size); });
   if (!completion->wait_for(timeout_s)) {
     thread_.detach();  // it is lost inside MPI; the caller reports and exits
     throw Error(Code::kEnvironment, "MPI_Init_thread of ", mpi_library_version(), " did not return within ",
@@ -80,43 +87,46 @@ MpiWorker::MpiWorker(double timeout_s) {
   try {
     completion->wait();
   } catch (...) {
-    {
-      const Lock lock(mutex_);
-      ending_ = true;
-      wake_.notify_one();
-    }
-    thread_.join();
+    end();
     throw;
   }
 }
 
 MpiWorker::~MpiWorker() {
-  if (!thread_.joinable()) return;
+  if (thread_.joinable()) end();
+}
+
+void MpiWorker::end() {
   {
-    const Lock lock(mutex_);
-    ending_ = true;
-    wake_.notify_one();
+    const Lock lock(shared_->mutex);
+    shared_->ending = true;
+    shared_->wake.notify_one();
   }
   thread_.join();
 }
 
-Pending MpiWorker::submit(std::function<void()> task) {
+int MpiWorker::rank() const {
+  return shared_->rank;
+}
+
+int MpiWorker::size() const {
+  return shared_->size;
+}
+
+std::shared_ptr<MpiWorker::Completion> MpiWorker::queue(std::function<void()> task) {
   auto completion = std::make_shared<Completion>();
-  {
-    const Lock lock(mutex_);
-    queue_.push_back({std::move(task), completion});
-    wake_.notify_one();
-  }
-  return Pending(completion);
+  const Lock lock(shared_->mutex);
+  shared_->queue.push_back({std::move(task), completion});
+  shared_->wake.notify_one();
+  return completion;
+}
+
+Pending MpiWorker::submit(std::function<void()> task) {
+  return Pending(queue(std::move(task)));
 }
 
 void MpiWorker::finish(double timeout_s) {
-  const auto completion = std::make_shared<Completion>();
-  {
-    const Lock lock(mutex_);
-    queue_.push_back({[] { mpi().finalize(); }, completion});
-    wake_.notify_one();
-  }
+  const auto completion = queue([] { mpi().finalize(); });
   if (completion->wait_for(timeout_s)) return;  // after a failure it did nothing, which is known already
   thread_.detach();
   throw Error(Code::kPeer, "MPI_Finalize did not return within ", timeout_s,
@@ -133,28 +143,29 @@ std::byte* MpiWorker::staging(std::size_t bytes) {
   return staging_.get();
 }
 
-void MpiWorker::loop() {
+void MpiWorker::Shared::serve() {
   pthread_setname_np(pthread_self(), "echelon-comm");
   prctl(PR_SET_TIMERSLACK, 1000UL);  // default slack is 50 us: naps of 10 us (mpi_exchange.cpp) would take 60
+  std::exception_ptr failure;
   while (true) {
     Task task;
     {
-      Lock lock(mutex_);
-      wake_.wait(lock, [this]() ECHELON_REQUIRES(mutex_) { return !queue_.empty() || ending_; });
-      if (queue_.empty()) return;
-      task = std::move(queue_.front());
-      queue_.pop_front();
+      Lock lock(mutex);
+      wake.wait(lock, [this]() ECHELON_REQUIRES(mutex) { return !queue.empty() || ending; });
+      if (queue.empty()) return;
+      task = std::move(queue.front());
+      queue.pop_front();
     }
-    if (!failure_) {
+    if (!failure) {
       try {
         task.work();
       } catch (...) {
-        failure_ = std::current_exception();
+        failure = std::current_exception();
       }
     }
     // Releases what the task holds before its waiter goes on.
     task.work = nullptr;
-    task.completion->set(failure_);
+    task.completion->set(failure);
   }
 }
 

@@ -27,8 +27,8 @@ class MpiWorker {
   /// Ends the thread after the tasks already queued; does not end MPI.
   ~MpiWorker();
 
-  [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] int rank() const;
+  [[nodiscard]] int size() const;
 
   /// Runs `task` on the thread after all tasks submitted before it.
   [[nodiscard]] Pending submit(std::function<void()> task);
@@ -42,15 +42,11 @@ class MpiWorker {
  private:
   struct Task;
   class Completion;
-  void loop();
+  struct Shared;
+  std::shared_ptr<Completion> queue(std::function<void()> task);
+  void end();
 
-  int rank_ = 0;
-  int size_ = 0;
-  Mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Task> queue_ ECHELON_GUARDED_BY(mutex_);
-  bool ending_ ECHELON_GUARDED_BY(mutex_) = false;
-  std::exception_ptr failure_;  ///< touched by the thread only
+  std::shared_ptr<Shared> shared_;
   std::unique_ptr<std::byte[]> staging_;
   std::size_t staging_bytes_ = 0;
   std::thread thread_;
