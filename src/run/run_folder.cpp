@@ -158,9 +158,9 @@ void RunFolder::remove_if_made() noexcept {
   }
 }
 
-void RunFolder::wait_for_release() const {
+void RunFolder::wait_for_release(const StopSignal& signal) const {
   const fs::Fd file(fs::disk().open((root_ / ".lock").c_str(), O_RDONLY | O_NOFOLLOW, 0));
-  while (file.valid() && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 &&
+  while (signal.requested() == nullptr && file.valid() && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 &&
          (errno == EWOULDBLOCK || errno == EINTR))
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/files/fs.h"
+#include "run/stop_signal.h"
 
 namespace echelon {
 
@@ -40,9 +41,12 @@ class RunFolder {
   /// Takes the lock if this start went on without it and its lost owner has let go by now; call it from time
   /// to time.
   void lock_if_free() noexcept;
-  /// For the other ranks: waits until rank 0 has released the lock. Returns at once on a file system without
-  /// locks.
-  void wait_for_release() const;
+  /// Returns whether this start goes on without the lock, which a lost one still holds.
+  [[nodiscard]] bool lacks_lock() const { return lacks_lock_; }
+  /// For the other ranks: waits until rank 0 has released the lock, or a stop is requested. Returns at once
+  /// on a file system without locks. If rank 0 lacks the lock, do not call it: the lost start may hold it for
+  /// long.
+  void wait_for_release(const StopSignal& signal) const;
 
  private:
   void take_lock(const RunFolderRules& rules);

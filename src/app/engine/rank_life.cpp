@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "base/utc_time.h"
 #include "comm/agree.h"
+#include "comm/exchange.h"
 #include "run/job_end.h"
 #include "train/state_tensors.h"
 
@@ -86,6 +87,14 @@ void note_resumption(RankLife& life, std::int64_t step) {
   life.start.done("load");
   life.ledger->resumed(step);
   if (life.ledger->has_earlier_starts()) log::info(life.ledger->summary());
+}
+
+int agree_on_wait(Consolidate consolidate, Communicator& comm, RankLife& life) {
+  if (consolidate == Consolidate::kNone) return 0;
+  life.folder->lock_if_free();
+  const bool lacks = broadcast_value(comm, life.folder->lacks_lock(), "lock of the run folder");
+  life.waits_for_lead = comm.rank() > 0 && !lacks;
+  return 0;
 }
 
 /// After an error the summary goes to the log only, so that the error stays the last line on a terminal.

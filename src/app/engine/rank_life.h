@@ -38,8 +38,9 @@ struct RankLife {
   /// Null on the CPU. Here, because its end waits for the ranks of the node: not while an error is on its
   /// way.
   std::unique_ptr<Communicator> between_devices;
-  bool held = false;    ///< the run has a record, which this start must not touch yet
-  bool trains = false;  ///< the start succeeded: the run folder must be kept
+  bool held = false;            ///< the run has a record, which this start must not touch yet
+  bool waits_for_lead = false;  ///< at the end, until rank 0 has consolidated
+  bool trains = false;          ///< the start succeeded: the run folder must be kept
 };
 
 /// Starts heartbeats between the ranks. Null for a single rank or if heartbeats are off. Collective.
@@ -55,6 +56,9 @@ void begin_record(RankLife& life);
 void note_save(RankLife& life, const Checkpointer::Saved& saved);
 /// Records that what a checkpoint holds is loaded, and that the run continues from `step`.
 void note_resumption(RankLife& life, std::int64_t step);
+/// At the end of a complete run: the other ranks will wait for rank 0, which consolidates, where its lock can
+/// tell them when it is done. Returns exit code 0. Collective.
+[[nodiscard]] int agree_on_wait(Consolidate consolidate, Communicator& comm, RankLife& life);
 /// Records the end of this start and logs the summary of time use.
 void close_ledger(RankLife& life, int status);
 

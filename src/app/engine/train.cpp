@@ -329,7 +329,8 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   RunMemory* const from = restored.memory.empty() ? nullptr : memory.get();
   if (stops_before_training(recipe.cluster, stop, checkpointer, state, train.steps, from, *comm, life))
     return kStopped;
-  if (is_complete(state, train.steps, life, lead, !review.changes().empty(), memory.get())) return 0;
+  if (is_complete(state, train.steps, life, lead, !review.changes().empty(), memory.get()))
+    return agree_on_wait(recipe.checkpoint.consolidate, *comm, life);
   if (lead) review.tell_jump_of_rate(state, train.steps);
   LoopOptions options = loop_options(recipe, train, plan, compute, inputs.text);
   options.profile = profile::ahead(profiled, state.step, train.steps, lead);
@@ -337,7 +338,7 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   auto saves = begin_memory_saves(memory.get(), recipe.checkpoint, review.files(), state);
   train_on(recipe, options, state, checkpointer, *comm, inputs, saves.get(), life);
   finish_memory_saves(std::move(saves), memory.get());
-  return state.step < train.steps ? kStopped : 0;
+  return state.step < train.steps ? kStopped : agree_on_wait(recipe.checkpoint.consolidate, *comm, life);
 }
 
 int consolidate_or_tell(const Recipe& recipe, const StopSignal& signal, const std::string& who) {
@@ -374,8 +375,7 @@ int train(const TrainRequest& request) {
     const int end = status == 0 && lead ? consolidate_or_tell(recipe, life.signal, where(*job)) : status;
     // srun --wait ends the remaining tasks a while after others exit. So the other ranks stay until rank 0
     // has consolidated.
-    if (status == 0 && !lead && recipe.checkpoint.consolidate != Consolidate::kNone)
-      life.folder->wait_for_release();
+    if (life.waits_for_lead) life.folder->wait_for_release(life.signal);
     // The exit code is decided: a late signal must not change it.
     life.signal.ignore_further();
     close_ledger(life, end);

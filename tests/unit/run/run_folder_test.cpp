@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <memory>
 #include <string>
 #include <thread>
@@ -83,10 +84,25 @@ TEST_F(RunFolders, TakesTheLockOfALostStartWhenThatLetsGo) {
   auto lost = std::make_unique<RunFolder>(dir.path(), true);
   RunFolder folder(dir.path(), true, {.patience = {}, .after_loss = true});
   folder.lock_if_free();
+  EXPECT_TRUE(folder.lacks_lock());
   lost.reset();
   folder.lock_if_free();
+  EXPECT_FALSE(folder.lacks_lock());
   job.set("18");
   EXPECT_MENTIONS(refusal_of(dir.path()), "(Slurm job 17)");
+}
+
+TEST_F(RunFolders, AStopEndsTheWaitForItsRelease) {
+  const RunFolder lead(dir.path(), true);
+  const RunFolder folder(dir.path(), false);
+  const StopSignal signal;
+  std::thread stopping([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    kill(getpid(), SIGTERM);
+  });
+  folder.wait_for_release(signal);
+  EXPECT_NE(signal.requested(), nullptr);
+  stopping.join();
 }
 
 TEST_F(RunFolders, ARequeuedJobGoesOnWithoutTheLockOfItsEarlierStart) {
