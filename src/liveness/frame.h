@@ -14,7 +14,7 @@ enum class FrameKind : std::uint32_t {
   kBeat,       ///< rank: alive; carries `sign`
   kLeaving,    ///< rank: ends normally, or reports its own failure
   kAnswer,     ///< rank: `text` answers kShowStack or kLookAt
-  kAck,        ///< hub: received beat `number`
+  kAck,        ///< hub: received beat `number`; `sign.awaited` is a rank of a node that is silent, if any
   kShowStack,  ///< hub: log the stack of the training thread and answer with its innermost frames
   kLookAt,     ///< hub: answer with the state of process `process`, on the same node
   kVerdict,    ///< hub: the run ends; `text` is the cause

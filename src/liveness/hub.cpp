@@ -84,7 +84,7 @@ void Hub::on_frame(Peer& peer, const Frame& frame) {
     case FrameKind::kHello:
     case FrameKind::kBeat:
       judge_.received(peer.rank, frame.sign, steady_now_s());
-      peer.wire.send({.kind = FrameKind::kAck, .number = frame.number});
+      peer.wire.send({.kind = FrameKind::kAck, .number = frame.number, .sign = {.awaited = silent_node_}});
       return;
     case FrameKind::kLeaving:
       return judge_.left(peer.rank);
@@ -128,6 +128,7 @@ void Hub::tell_nodes(double now) {
 }
 
 void Hub::decide(double now) {
+  silent_node_ = judge_.silent_node(now);
   // Only the first verdict counts; later ones are its consequences.
   if (announced_) return;
   if (const auto finding = judge_.look(now)) {

@@ -74,6 +74,7 @@ class Hub {
   std::optional<Examination> examination_;
   double reported_nodes_s_ = 0;  ///< when on_nodes was called last
   bool announced_ = false;
+  int silent_node_ = -1;     ///< Judge::silent_node()
   std::vector<int> silent_;  ///< ranks that the verdict calls so
   std::atomic<int> others_connected_{0};
   std::atomic<int> silent_connected_{0};

@@ -130,8 +130,26 @@ bool Judge::whole_node_gone(int rank, double time_s) const {
   });
 }
 
+int Judge::silent_node(double time_s) const {
+  constexpr double kMissedBeats = 2.5;
+  const auto is_silent = [&](int rank) {
+    const Peer& candidate = peer(rank);
+    return candidate.known && !candidate.left && !candidate.ended &&
+           time_s - candidate.received_s > kMissedBeats * options_.interval_s;
+  };
+  for (std::size_t n = 0; n < peers_.size(); ++n) {
+    const auto rank = static_cast<int>(n);
+    if (is_silent(rank) && std::ranges::all_of(ranks_of_host(hosts_[n]), is_silent)) return rank;
+  }
+  return -1;
+}
+
 std::optional<Finding> Judge::look(double time_s) {
-  if (auto finding = look_for_ended(time_s)) return finding;
+  // MPI's network library may notice a lost node first, and end processes of other nodes. As a process that
+  // ends is named within kTogether_s, one beside a silent node ended after the node fell silent.
+  if (silent_node(time_s) < 0) {
+    if (auto finding = look_for_ended(time_s)) return finding;
+  }
   if (auto finding = look_for_silent(time_s)) return finding;
   return look_for_stalled(time_s);
 }

@@ -12,6 +12,7 @@ namespace echelon {
 
 /// Limits in seconds; see ClusterOptions.
 struct JudgeOptions {
+  double interval_s = 1;        ///< between two beats
   double silence_s = 30;        ///< longest time without a beat
   double stall_s = 300;         ///< longest wait for a rank that has not issued a collective
   double straggler_factor = 2;  ///< work per step relative to the median; 0: no straggler warnings
@@ -67,6 +68,8 @@ class Judge {
 
   /// The cause of a failure, if there is one at `time_s`.
   [[nodiscard]] std::optional<Finding> look(double time_s);
+  /// A rank of a node all of whose ranks have missed several beats, so that it may be lost; -1: none.
+  [[nodiscard]] int silent_node(double time_s) const;
   /// A straggler warning, if one is due; at most one per host in ten minutes.
   [[nodiscard]] std::optional<Finding> straggler(double time_s);
 

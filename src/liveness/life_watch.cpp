@@ -65,7 +65,8 @@ void LifeWatch::connect(Job& job) {
   Introduction mine{.card = own_card(0)};
   if (job_.rank == 0) {
     Hub::Options hub{
-        .judge = {.silence_s = timeout,
+        .judge = {.interval_s = options_.cluster.heartbeat_interval_s,
+                  .silence_s = timeout,
                   .stall_s = before_the_deadline(options_.cluster),
                   .straggler_factor = options_.cluster.straggler_factor},
         .hosts = job_.hosts,
@@ -130,7 +131,10 @@ void LifeWatch::loop() {
     last_s = now;
     if (query.revents != 0) {
       wire_->flush();
-      for (const Frame& frame : wire_->receive()) on_frame(frame, now);
+      for (const Frame& frame : wire_->receive()) {
+        if (frame.kind == FrameKind::kAck) node_is_silent_ = frame.sign.awaited >= 0;
+        on_frame(frame, now);
+      }
     }
     if (now - last_beat_s_ >= options_.cluster.heartbeat_interval_s) beat(now);
     if (!ended_) judge_hub(now);
@@ -275,9 +279,12 @@ void LifeWatch::on_verdict(const Finding& finding) {
 LifeWatch::Conclusion LifeWatch::conclude(const Error& error) {
   const bool echo = error.code() == Code::kPeer;
   const double deadline = steady_now_s() + kEcho_s + 2 * options_.cluster.heartbeat_interval_s;
+  const double last_deadline = deadline + options_.cluster.heartbeat_timeout_s;
   // A collective that fails with kPeer is usually an echo of another rank's end. The verdict, which names
-  // the cause, arrives a moment later and replaces this error.
-  while (echo && wire_ && !ended_ && steady_now_s() < deadline) std::this_thread::sleep_for(10ms);
+  // the cause, arrives a moment later and replaces this error. Of a node that is lost the network may tell
+  // long before its heartbeats are missed.
+  while (echo && wire_ && !ended_ && steady_now_s() < (node_is_silent_ ? last_deadline : deadline))
+    std::this_thread::sleep_for(10ms);
   if (!ended_ || !echo) {  // a rank's own failure is reported even if there is a verdict
     leaving_ = true;
     return {error, !error.is_reported()};

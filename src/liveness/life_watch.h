@@ -55,7 +55,8 @@ class LifeWatch {
     bool abort = false;  ///< end the job's other ranks, which may not know of the error
   };
   /// A communication error is often the consequence of a failure that the hub is about to detect, so this
-  /// waits briefly for its verdict. For other errors, tells the hub that this rank leaves.
+  /// waits for its verdict: briefly, and for cluster.heartbeat_timeout_s while a node is silent. For other
+  /// errors, tells the hub that this rank leaves.
   [[nodiscard]] Conclusion conclude(const Error& error);
 
  private:
@@ -84,6 +85,7 @@ class LifeWatch {
   double last_ack_s_ = 0;
   std::vector<double> round_trips_;  ///< of recent beats, newest first
   bool hub_closed_ = false;
+  std::atomic<bool> node_is_silent_{false};  ///< the hub waits for a node's heartbeats
   std::atomic<bool> shows_nodes_{false};
   std::atomic<bool> ended_{false};      ///< there was a verdict
   std::atomic<bool> unwatched_{false};  ///< no connection to the hub

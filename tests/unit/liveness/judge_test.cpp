@@ -85,6 +85,29 @@ TEST_F(JudgeTest, AllProcessesOfANodeTogetherAreTheNode) {
   EXPECT_EQ(finding->text.find("node n1 is lost: its processes (ranks 2, 3) ended at the same moment"), 0u);
 }
 
+// MPI's network library ends processes that it cannot connect to the lost node.
+TEST_F(JudgeTest, ANodeThatFellSilentBeforeOthersEndedIsTheCause) {
+  all_beat(0);
+  for (double time = 1; time <= 3; ++time)
+    for (const int rank : {0, 1}) judge_.received(rank, {at_step(7, 100)}, time);
+  EXPECT_EQ(judge_.silent_node(2), -1);
+  EXPECT_EQ(judge_.silent_node(3), 2);
+  judge_.ended(1, 3);
+  for (double time = 3.5; time <= 5; time += 0.5) {
+    EXPECT_FALSE(judge_.look(time));
+    judge_.received(0, {at_step(7, 100)}, time);
+  }
+  const auto finding = judge_.look(5.5);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->kind, Finding::Kind::kNode);
+  EXPECT_EQ(finding->rank, 2);
+  judge_.received(2, {at_step(7, 100)}, 5.6);
+  const auto back = judge_.look(5.7);
+  ASSERT_TRUE(back) << "the node is there";
+  EXPECT_EQ(back->kind, Finding::Kind::kEnded);
+  EXPECT_EQ(back->rank, 1);
+}
+
 TEST_F(JudgeTest, OneSilentRankIsTheProcessAndAllOfANodeAreTheNode) {
   all_beat(0);
   for (double time = 1; time <= 6; ++time) all_beat(time, 3);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -59,7 +60,7 @@ class Pipes final : public Job {
   const std::vector<std::array<int, 2>>& pipes_;
 };
 
-enum class Ending { kInGoodOrder, kOneDies, kOneFails, kOneHangs };
+enum class Ending { kInGoodOrder, kOneDies, kOneFails, kOneHangs, kOneIsCutOff };
 
 /// Until the verdict. Nobody reads what this process logs, as if the disk of its log did not answer.
 int hang(const ProcessWatch& links) {
@@ -94,6 +95,10 @@ int live(LifeWatch& life, const ProcessWatch& links, bool last, Ending ending) {
       (void)life.conclude(Error(Code::kPeer, "the collective ended"));
       return 7;
     }
+    if (ending == Ending::kOneIsCutOff && step == 20) {
+      if (last) raise(SIGSTOP);
+      return life.conclude(Error(Code::kPeer, "the network")).error.is_reported() ? 7 : kWrong;
+    }
     if (!last || step < 20 || ending == Ending::kInGoodOrder) continue;
     if (ending == Ending::kOneDies) _exit(9);
     if (ending == Ending::kOneHangs) return hang(links);
@@ -107,11 +112,14 @@ int rank_of(int rank, const std::vector<std::array<int, 2>>& pipes, const std::f
             Ending ending) {
   JobInfo job{.rank = rank, .size = kRanks, .local_rank = rank, .local_size = kRanks, .host = "here"};
   job.hosts.assign(kRanks, "here");
+  const bool cut_off = ending == Ending::kOneIsCutOff;
+  if (cut_off) job.hosts.back() = "there";
+  job.host = job.hosts[static_cast<std::size_t>(rank)];
   const ProcessWatch links;
   Pipes pipes_of_job(job, pipes);
   ClusterOptions cluster;
   cluster.heartbeat_interval_s = 0.05;
-  cluster.heartbeat_timeout_s = 20;
+  cluster.heartbeat_timeout_s = cut_off ? 4 : 20;  // longer than an error waits for a verdict otherwise
   if (ending == Ending::kOneHangs) cluster.timeout_s = 1;
   LifeWatch life({.cluster = cluster, .logs = logs, .on_verdict = {}}, pipes_of_job, links);
   return live(life, links, rank == kRanks - 1, ending);
@@ -129,6 +137,7 @@ std::vector<int> run(Ending ending, const std::filesystem::path& logs) {
   std::vector<int> codes;
   for (const pid_t process : processes) {
     int status = 0;
+    if (ending == Ending::kOneIsCutOff && process == processes.back()) kill(process, SIGKILL);
     EXPECT_EQ(waitpid(process, &status, 0), process);
     codes.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
   }
@@ -172,6 +181,13 @@ TEST(LifeWatch, ShowsTheStackOfAProcessThatHangsAndCannotLog) {
   const test::TempDir logs;
   EXPECT_EQ(run(Ending::kOneHangs, logs.path()), (std::vector<int>{7, 7, 7}));
   EXPECT_MENTIONS(fs::read_file(logs.path() / "peer-failure.txt", 1 << 20, Code::kUsage), "; its stack: ");
+}
+
+// The network may tell its neighbors long before its heartbeats are missed.
+TEST(LifeWatch, NamesTheNodeThatBrokeOthersCollectives) {
+  const test::TempDir logs;
+  EXPECT_EQ(run(Ending::kOneIsCutOff, logs.path()), (std::vector<int>{7, 7, -SIGKILL}));
+  EXPECT_MENTIONS(fs::read_file(logs.path() / "suspects.txt", 1 << 20, Code::kUsage), "there");
 }
 
 // It says by itself what was wrong, and ends the job.
