@@ -97,16 +97,11 @@ void rms_norm_backward_group(const T* dy, const T* dsum, const T* x, const T* w,
       const Loaded<T> xs(x + begin, width);
       const Loaded<T> ws(w + begin, width);
       Stored<T> dxs(dx + begin, width);
-      if (dsum == nullptr) {
-        for (std::int64_t i = 0; i < width; ++i)
-          dxs.set(i, dys[i] * (ws[i] + more) * inv - xs[i] * correction);
-        continue;
-      }
-      const Loaded<T> dsums(dsum + r * n + begin, width);
-      // The result has the bits of two separate sums, which are made where the norm is a unit of its own.
-      for (std::int64_t i = 0; i < width; ++i)
-        dxs.set(i, rounded<T>(as_written(dys[i] * (ws[i] + more) * inv - xs[i] * correction)) + dsums[i]);
+      for (std::int64_t i = 0; i < width; ++i) dxs.set(i, dys[i] * (ws[i] + more) * inv - xs[i] * correction);
     }
+    // In a loop of its own, because fast-math computes one expression in two places in two ways: the result
+    // has the bits of two separate sums, which are made where the norm is a unit of its own.
+    if (dsum != nullptr) add_row(dx, dsum + r * n, dx, n);
   }
 }
 
