@@ -138,7 +138,14 @@ void Profiler::write() {
 }
 
 void Profiler::write_part(const RankContext& context, const RankTotals& totals) {
+  fs::make_directories(folder_, Code::kEnvironment);
   std::vector<Kernel> kernels = kernels_ ? kernels_->end() : std::vector<Kernel>{};
+  if (kernels_ && kernels.empty()) {
+    throw Error(
+        Code::kEnvironment,
+        "PyTorch's profiler recorded no kernel of the device; expected that no other program, such as "
+        "nsys, uses CUPTI");
+  }
   if (steps_ == 0) throw Error(Code::kEnvironment, "one step has more than ", kMostSpans, " spans");
   std::vector<Span> spans = log_->spans();
   // Spans that began before the recording have a recorded end only.
@@ -155,7 +162,6 @@ void Profiler::write_part(const RankContext& context, const RankTotals& totals) 
     const auto drawn = static_cast<std::size_t>(std::min(comm_.size(), kLanesRanks));
     mine["lanes"] = lanes_of(context, spans, kernels, kLanesBytes / drawn - kAroundLanesBytes);
   }
-  fs::make_directories(folder_, Code::kEnvironment);
   fs::replace_file(part_of(folder_, static_cast<std::size_t>(comm_.rank())),
                    str(json_text(mine, -1), '\n', trace_of(context, spans, kernels)), Code::kEnvironment);
 }

@@ -158,6 +158,25 @@ TEST(Profiler, LeavesOutTheStepWhoseSpansDoNotFitAndWhatFollows) {
   EXPECT_GT(summary["by_rank"][0]["dropped_spans"], 0);
 }
 
+/// A device whose profiler another program uses.
+class NothingRecorded final : public KernelRecorder {
+  void begin() override {}
+  std::vector<Kernel> end() override { return {}; }
+};
+
+TEST(Profiler, HasNoPartOfARankWhoseKernelsWereNotRecorded) {
+  const test::TempDir folder;
+  LocalCommunicator comm;
+  Activity activity;
+  Profiler profiler({1, 1}, comm, activity, folder.path(), std::make_unique<NothingRecorded>());
+  profiler.begin_step(1, 0);
+  profiler.step_ended(0);
+  testing::internal::CaptureStderr();
+  profiler.write();
+  EXPECT_MENTIONS(testing::internal::GetCapturedStderr(), "the profile lacks rank 0", "uses CUPTI");
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "profile/summary.json"));
+}
+
 nlohmann::json report(double factor, const std::vector<Kernel>& kernels = {}) {
   std::vector<Span> spans = a_step();
   for (Span& s : spans) {
