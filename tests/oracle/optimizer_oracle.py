@@ -2,6 +2,7 @@
 clip_grad_norm_: losses, learning rates, gradient norms, weights, the optimizer's states, averaged weights. In the
 middle the run changes its number of ranks."""
 import fnmatch
+import pathlib
 import shutil
 
 import safetensors.torch
@@ -25,6 +26,10 @@ LIMIT_BF16 = 1e-4
 LIMIT_MUON = 5e-4
 # Of a weight, after a step with equal gradients.
 LIMIT_MUON_STEP = 1e-6
+# Of a matrix's update, by norm, where instructions for bf16 add two products at a time: a sum's last bit then rounds an
+# element to another neighbor, and later iterations spread it.
+LIMIT_MUON_UPDATE = 2e-2
+ADDS_PAIRS = "avx512_bf16" in pathlib.Path("/proc/cpuinfo").read_text()
 # Gradients of attention magnify what the weights differ by, and the first moment is made of them.
 STATE_LIMITS = {LIMIT: 5e-5, LIMIT_BF16: 1e-2, LIMIT_MUON: 1e-2}
 BETAS = (0.9, 0.95)
@@ -250,7 +255,7 @@ def compare_one_step(args, folder, scale, ranks):
     output = trained.consolidate(args, folder / name, "safetensors", folder / f"{name}-out", "--optimizer")
     found = safetensors.torch.load_file(output / "model.safetensors")
     states = safetensors.torch.load_file(output / "optimizer.safetensors")
-    apart, moved = 0, 0
+    apart, moved, off = 0, 0, 0
     for parameter, weight in start.items():
         momentum = states.get(f"optim/{parameter}/muon_momentum")
         assert (momentum is not None) == is_matrix(weight), parameter
@@ -260,10 +265,13 @@ def compare_one_step(args, folder, scale, ranks):
         right.grad = momentum
         with RoundedOnce():
             torch.optim.Muon([right], 3e-3, DECAY, 0.0, False, adjust_lr_fn=ADJUST[scale]).step()
-        apart = max(apart, (found[parameter] - right.detach()).abs().max().item())
-        moved = max(moved, (found[parameter] - weight.reshape(momentum.shape)).abs().max().item())
-    assert apart <= LIMIT_MUON_STEP < moved / 100, f"{name}: a step of {moved:.1e} on {ranks} ranks is {apart:.1e} off"
-    print(f"ok {name}: on {ranks} ranks matrices moved by {moved:.1e}, within {apart:.1e} of torch.optim.Muon", flush=True)
+        difference, update = found[parameter] - right.detach(), found[parameter] - weight.reshape(momentum.shape)
+        apart = max(apart, difference.abs().max().item())
+        moved = max(moved, update.abs().max().item())
+        off = max(off, (difference.norm() / update.norm()).item())
+    said = f"{name}: on {ranks} ranks matrices moved by {moved:.1e}, within {apart:.1e} ({off:.1e} by norm) of torch.optim.Muon"
+    assert (off <= LIMIT_MUON_UPDATE if ADDS_PAIRS else apart <= LIMIT_MUON_STEP) and moved > 100 * LIMIT_MUON_STEP, said
+    print(f"ok {said}", flush=True)
 
 
 def starts(args, folder):
