@@ -48,8 +48,8 @@ void add_supervise(CLI::App& app, int& status) {
   command->footer(
       "The last command of a job's batch script, which `echelon submit` writes; docs/recovery.md.");
   command->callback([options, &status] {
-    std::signal(SIGUSR1,
-                SIG_IGN);  // it asks ranks for a report, and `--signal=B:USR1` is not meant to end them
+    // SIGUSR1 asks ranks for a report; `--signal=B:USR1` is not meant to end the job.
+    std::signal(SIGUSR1, SIG_IGN);
     status = supervise::Supervisor(*options).run();
   });
 }

@@ -15,7 +15,8 @@ inline constexpr std::pair<DType, at::ScalarType> kElementTypes[] = {
     {DType::kF64, at::kDouble}, {DType::kI32, at::kInt},       {DType::kI64, at::kLong},
     {DType::kU8, at::kByte}};
 
-/// Of any other type `otherwise`; without that, throws Error(kUsage).
+/// Returns our name of a type of libtorch, `otherwise` for one that has none. Without `otherwise` such a type
+/// is an internal error.
 [[nodiscard]] inline DType dtype_of(at::ScalarType type, std::optional<DType> otherwise = {}) {
   for (const auto& [ours, theirs] : kElementTypes) {
     if (theirs == type) return ours;

@@ -30,7 +30,7 @@ std::string title(const Span& span) {
 /// Lanes of lanes.json.
 constexpr std::array<const char*, 6> kLanes{"compute", "gather", "reduce", "data", "save", "copy"};
 
-/// By KernelKind, indices in kLanes.
+/// The index in kLanes of each KernelKind.
 constexpr std::array<std::size_t, 4> kKernelLanes{0, 1, 2, 5};
 
 /// Index in kLanes; -1: waits for other ranks and what is around units are the gaps.

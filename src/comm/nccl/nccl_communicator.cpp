@@ -63,9 +63,9 @@ struct Lanes {
   std::shared_ptr<NcclGroup> reduce;
 };
 
-/// Those of all communicators split from one. They end with the last of these communicators: an error of this
-/// rank alone destroys the split ones on its way, and ncclCommDestroy would wait for ranks of the node that
-/// wait for this one.
+/// Holds the lanes of a communicator and of all that were split from it, until the last of these ends. An
+/// error of this rank alone destroys the split ones on its way: ncclCommDestroy would then wait for ranks of
+/// the node, which wait for this one.
 using Family = std::deque<Lanes>;
 
 class NcclCommunicator final : public Communicator {
