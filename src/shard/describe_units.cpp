@@ -37,7 +37,6 @@ std::string_view stays(Strategy::Weights weights) {
 std::string line_of(const UnitPlan& unit, std::size_t count, const std::string& last, int shard_ranks,
                     const StateBytes& state_bytes) {
   const FlatLayout layout(unit.parameters, shard_ranks);
-  const auto bytes = [](std::int64_t n) { return human_bytes(static_cast<std::uint64_t>(n)); };
   const auto width = unit.fp8 ? 1 : static_cast<std::int64_t>(c10::elementSize(unit.compute));
   const std::int64_t trained = unit.trained_numel();
   std::int64_t state = 0;
@@ -53,7 +52,8 @@ std::string line_of(const UnitPlan& unit, std::size_t count, const std::string& 
   return str(padded(str(indent, name), 59), human_count(static_cast<std::uint64_t>(layout.numel())),
              count > 1 ? " parameters each, " : " parameters, ",
              unit.fp8 ? "fp8" : precision_name(unit.compute), ", gathered ",
-             bytes(layout.padded_numel() * width), ", kept ", bytes(slice), " a rank", stays(unit.weights),
+             human_bytes(layout.padded_numel() * width), ", kept ", human_bytes(slice), " a rank",
+             stays(unit.weights),
              trained == 0               ? ", frozen"
              : trained < layout.numel() ? ", in part frozen"
                                         : "");

@@ -13,13 +13,6 @@
 #include "shard/memory/host_memory.h"
 
 namespace echelon {
-namespace {
-
-std::string text(std::int64_t bytes) {
-  return human_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(0, bytes)));
-}
-
-}  // namespace
 
 std::int64_t resident_bytes() {
   std::int64_t pages = 0;
@@ -104,15 +97,16 @@ std::array<MemoryCategory, 9> categories(const MemoryReport& r, std::uint64_t de
 }
 
 std::string describe(const MemoryReport& r, bool peaks) {
-  std::string line = str("memory of this rank: weights ", text(r.weights), ", gradients ", text(r.gradients),
-                         ", optimizer ", text(r.optimizer));
-  if (r.averaged > 0) line += str(", averaged weights ", text(r.averaged));
-  if (!peaks) return str(line, "; together ", text(r.persistent()));
-  return str(line, "; at most: gathered weights ", text(r.gathered.peak), ", whole gradients ",
-             text(r.outgoing.peak), ", staging ", text(r.staging.peak), " (pool ", text(r.pool),
-             "), activations and temporaries ", text(r.activations_peak()), "; all tensors ",
-             text(r.tensors_peak), ", reserved ", text(r.tensors_reserved), "; code compiled for products ",
-             text(r.compiled), "; process ", text(r.resident_peak));
+  std::string line = str("memory of this rank: weights ", human_bytes(r.weights), ", gradients ",
+                         human_bytes(r.gradients), ", optimizer ", human_bytes(r.optimizer));
+  if (r.averaged > 0) line += str(", averaged weights ", human_bytes(r.averaged));
+  if (!peaks) return str(line, "; together ", human_bytes(r.persistent()));
+  return str(line, "; at most: gathered weights ", human_bytes(r.gathered.peak), ", whole gradients ",
+             human_bytes(r.outgoing.peak), ", staging ", human_bytes(r.staging.peak), " (pool ",
+             human_bytes(r.pool), "), activations and temporaries ", human_bytes(r.activations_peak()),
+             "; all tensors ", human_bytes(r.tensors_peak), ", reserved ", human_bytes(r.tensors_reserved),
+             "; code compiled for products ", human_bytes(r.compiled), "; process ",
+             human_bytes(r.resident_peak));
 }
 
 }  // namespace echelon
