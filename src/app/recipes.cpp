@@ -113,9 +113,10 @@ void add_recipes(CLI::App& app, int&) {
   cp->add_option("name", arguments->name, "Recipe name, see `recipes ls`")->required();
   cp->add_option("destination", arguments->destination, "New file, or a folder")->required();
   cp->callback([arguments] { copy(arguments->name, arguments->destination); });
-  CLI::App* from = command->add_subcommand(
-      "from",
-      "Translate a configuration of axolotl, NeMo AutoModel, torchtitan or transformers into a recipe");
+  CLI::App* from = command->add_subcommand("from",
+                                           "Translate a configuration of axolotl, LLaMA-Factory, NeMo "
+                                           "AutoModel, torchtitan or transformers into a "
+                                           "recipe");
   from->add_option("file", arguments->name, "YAML, JSON, or TOML (torchtitan)")->required();
   from->add_option("-o,--output", arguments->destination, "New file (default: standard output)");
   from->add_option("--ranks", arguments->ranks,

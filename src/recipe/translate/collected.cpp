@@ -34,6 +34,11 @@ const Setting* Collected::input(const std::string& key, std::string_view ending)
   return last == kept.rend() ? nullptr : &*last;
 }
 
+bool Collected::says(const std::string& key, std::string_view word) const {
+  const Setting* setting = input(key);
+  return setting != nullptr && setting->text == word;
+}
+
 std::optional<std::int64_t> Collected::count_of(const Setting& setting, std::string_view key) {
   std::int64_t value = 0;
   double number = 0;

@@ -24,6 +24,7 @@ struct Collected {
   [[nodiscard]] std::string made(const std::string& key) const;
   /// The last setting that was kept for `key` and whose path ends with `ending`; null: there is none.
   [[nodiscard]] const Setting* input(const std::string& key, std::string_view ending = "") const;
+  [[nodiscard]] bool says(const std::string& key, std::string_view word) const;
   /// The value as a count of `key`, above 0; what is no whole number is remarked.
   std::optional<std::int64_t> count_of(const Setting& setting, std::string_view key);
   std::optional<std::int64_t> count(const std::string& key);

@@ -20,8 +20,13 @@ constexpr std::string_view kParallel =
 constexpr std::string_view kTrackers =
     "a run writes metrics.jsonl; `echelon metrics RUN --to wandb` or mlflow exports it";
 constexpr std::string_view kKernels = "Echelon has kernels of its own";
+constexpr std::string_view kNoPython = "no Python runs";
+constexpr std::string_view kAdapter = "`echelon-ckpt import` reads an adapter";
+constexpr std::string_view kMasked = "`echelon prepare --format chat` masks what is not the assistant's";
+constexpr std::string_view kTemplate =
+    "`echelon prepare` renders with the template of the tokenizer's folder, or --chat-template FILE";
 
-// In TrainingArguments and, passed through, in axolotl.
+// In TrainingArguments and, passed through, in axolotl and LLaMA-Factory.
 constexpr Equivalent kHuggingFace[]{
     {"max_steps", Take::kInput, "train.steps", ""},
     {"num_epochs num_train_epochs", Take::kInput, "train.epochs", ""},
@@ -69,7 +74,7 @@ constexpr Equivalent kHuggingFace[]{
     {"lora_alpha", Take::kCopy, "lora.alpha", ""},
     {"lora_dropout", Take::kCopy, "lora.dropout", ""},
     {"lora_target_modules", Take::kInput, "lora.modules", ""},
-    {"lora_modules_to_save", Take::kCopy, "lora.also_train", ""},
+    {"lora_modules_to_save", Take::kInput, "lora.also_train", ""},
     {"load_in_4bit load_in_8bit", Take::kNone, "", kQuantized},
     {"neftune_noise_alpha", Take::kNone, "", "there is no noise on embeddings"},
     {"beta", Take::kInput, "train.dpo.beta", ""},
@@ -87,16 +92,15 @@ constexpr Equivalent kAxolotl[]{
      "pad_to_sequence_len dataset_prepared_path model_type tokenizer_type flash_attention strict liger_ "
      "use_kernels group_by_length",
      Take::kOwn, "", ""},
-    {"lora_model_dir", Take::kNone, "", "`echelon-ckpt import` reads an adapter"},
+    {"lora_model_dir", Take::kNone, "", kAdapter},
     {"peft_use_rslora", Take::kCopy, "lora.use_rslora", ""},
-    {"trust_remote_code", Take::kNone, "", "no Python runs"},
+    {"trust_remote_code", Take::kNone, "", kNoPython},
     {"plugins", Take::kNone, "", kKernels},
     {"wandb_ mlflow_", Take::kNone, "", kTrackers},
-    {"chat_template", Take::kNone, "",
-     "`echelon prepare` renders with the template of the tokenizer's folder, or --chat-template FILE"},
+    {"chat_template", Take::kNone, "", kTemplate},
     {"special_tokens.", Take::kNone, "", "they are those of the tokenizer's folder; nothing is padded"},
     {"eot_tokens", Take::kNone, "", "`echelon prepare --end-of-turn TOKEN`"},
-    {"train_on_inputs", Take::kNone, "", "`echelon prepare --format chat` masks what is not the assistant's"},
+    {"train_on_inputs", Take::kNone, "", kMasked},
     {"fsdp_config.offload_params fsdp_config.fsdp_offload_params", Take::kWords, "shard.offload",
      "true=cpu True=cpu"},
     {"fsdp_config. fsdp_version fsdp", Take::kOwn, "", ""},
@@ -113,7 +117,7 @@ constexpr Equivalent kAutoModel[]{
      Take::kOwn, "", ""},
     {"benchmark.", Take::kNone, "", "`echelon plan` predicts speed, metrics.jsonl has it"},
     {"seed rng.seed", Take::kCopy, "run.seed", ""},
-    {"model.trust_remote_code", Take::kNone, "", "no Python runs"},
+    {"model.trust_remote_code", Take::kNone, "", kNoPython},
     {"step_scheduler.global_batch_size", Take::kInput, "train.global_batch_size", ""},
     {"step_scheduler.local_batch_size", Take::kInput, "train.micro_batch_size", ""},
     {"step_scheduler.max_steps", Take::kInput, "train.steps", ""},
@@ -223,22 +227,58 @@ constexpr Equivalent kTorchtitan[]{
     {"validation.", Take::kOwn, "", ""},
 };
 
-/// Axolotl's own, then what it passes to transformers.
-const std::vector<Equivalent>& axolotl() {
-  static const std::vector<Equivalent> all = [] {
-    std::vector<Equivalent> both(std::begin(kAxolotl), std::end(kAxolotl));
-    both.insert(both.end(), std::begin(kHuggingFace), std::end(kHuggingFace));
-    return both;
-  }();
-  return all;
+constexpr std::string_view kOtherOptimizer = "optim.kind has no equal of it";
+constexpr Equivalent kLlamaFactory[]{
+    {"stage", Take::kInput, "stage", ""},
+    {"finetuning_type", Take::kInput, "lora.rank", ""},
+    {"cutoff_len", Take::kCopy, "data.seq_len", ""},
+    {"dataset", Take::kInput, "data.path", ""},
+    {"val_size eval_dataset", Take::kInput, "data.validation.path", ""},
+    {"neat_packing", Take::kInput, "data.packing", ""},
+    {"disable_shuffling", Take::kWords, "data.shuffle", "true=false True=false"},
+    {"disable_gradient_checkpointing", Take::kWords, "activation_checkpointing.policy",
+     "true=none True=none"},
+    {"lora_rank", Take::kCopy, "lora.rank", ""},
+    {"lora_target", Take::kInput, "lora.modules", ""},
+    {"additional_target", Take::kInput, "lora.also_train", ""},
+    {"use_rslora", Take::kCopy, "lora.use_rslora", ""},
+    {"adapter_name_or_path", Take::kNone, "", kAdapter},
+    {"pref_beta", Take::kInput, "train.dpo.beta", ""},
+    {"pref_loss", Take::kInput, "loss_type", ""},
+    {"quantization_", Take::kNone, "", kQuantized},
+    {"use_galore use_apollo use_badam use_adam_mini use_muon", Take::kNone, "", kOtherOptimizer},
+    {"pure_bf16", Take::kNone, "", "precision.preset: bf16_pure, for optim.kind: anyprecision_adamw"},
+    {"trust_remote_code", Take::kNone, "", kNoPython},
+    {"template", Take::kNone, "", kTemplate},
+    {"train_on_prompt", Take::kNone, "", kMasked},
+    {"mask_history", Take::kNone, "", "all answers of the assistant are trained"},
+    {"max_samples", Take::kNone, "", "prepare files of that many lines"},
+    {"mix_strategy interleave_probs", Take::kNone, "", "data.mixture has token files and their weights"},
+    {"use_swanlab swanlab_", Take::kNone, "", kTrackers},
+    {"dataset_dir media_dir cache_dir tokenized_path overwrite_cache preprocessing_batch_size streaming "
+     "buffer_size plot_loss compute_accuracy do_predict flash_attn enable_liger_kernel use_unsloth "
+     "use_unsloth_gc use_reentrant_gc low_cpu_mem_usage use_fast_tokenizer print_param_status "
+     "include_effective_tokens_per_second include_num_input_tokens_seen",
+     Take::kOwn, "", ""},
+};
+
+/// Their own, then what they pass to transformers.
+std::vector<Equivalent> with_hugging_face(std::span<const Equivalent> own) {
+  std::vector<Equivalent> both(own.begin(), own.end());
+  both.insert(both.end(), std::begin(kHuggingFace), std::end(kHuggingFace));
+  return both;
 }
 
 }  // namespace
 
 std::span<const Equivalent> equivalents_of(Trainer trainer) {
+  static const std::vector<Equivalent> axolotl = with_hugging_face(kAxolotl);
+  static const std::vector<Equivalent> llama_factory = with_hugging_face(kLlamaFactory);
   switch (trainer) {
     case Trainer::kAxolotl:
-      return axolotl();
+      return axolotl;
+    case Trainer::kLlamaFactory:
+      return llama_factory;
     case Trainer::kAutoModel:
       return kAutoModel;
     case Trainer::kTorchtitan:
@@ -275,7 +315,12 @@ std::vector<DraftLine> defaults_of(Trainer trainer) {
     add("optim.weight_decay", trainer == Trainer::kAutoModel ? "0.01" : "0.0");
     add("schedule.kind", trainer == Trainer::kAxolotl ? "warmup_cosine" : "constant");
   }
-  if (trainer == Trainer::kTrainingArguments) add("train.micro_batch_size", "8");
+  if (trainer == Trainer::kTrainingArguments || trainer == Trainer::kLlamaFactory)
+    add("train.micro_batch_size", "8");
+  if (trainer == Trainer::kLlamaFactory) {
+    add("data.seq_len", "2048");
+    add("activation_checkpointing.policy", "full");
+  }
   if (trainer == Trainer::kAutoModel) add("precision.preset", "bf16_fp32_reduce");
   for (DraftLine& line : lines) line.comment = kTheirDefault;
   return lines;

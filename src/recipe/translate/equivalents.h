@@ -11,12 +11,17 @@
 namespace echelon::recipe {
 
 /// The programs whose configurations are translated.
-enum class Trainer : std::uint8_t { kAxolotl, kAutoModel, kTorchtitan, kTrainingArguments };
+enum class Trainer : std::uint8_t { kAxolotl, kAutoModel, kTorchtitan, kLlamaFactory, kTrainingArguments };
 }  // namespace echelon::recipe
 template <>
-inline constexpr std::array<std::string_view, 4> echelon::kWords<echelon::recipe::Trainer>{
-    "axolotl", "automodel", "torchtitan", "transformers"};
+inline constexpr std::array<std::string_view, 5> echelon::kWords<echelon::recipe::Trainer>{
+    "axolotl", "automodel", "torchtitan", "LLaMA-Factory", "transformers"};
 namespace echelon::recipe {
+
+/// Does it train with the Trainer of transformers?
+[[nodiscard]] constexpr bool is_by_transformers(Trainer trainer) {
+  return trainer != Trainer::kAutoModel && trainer != Trainer::kTorchtitan;
+}
 
 /// What becomes of a setting.
 enum class Take : std::uint8_t {

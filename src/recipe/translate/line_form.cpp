@@ -14,6 +14,7 @@ constexpr std::string_view kFields =
     "message_property_mappings.role=--role-key message_field_content=--content-key "
     "message_property_mappings.content=--content-key type.field_instruction=--input "
     "type.field_input=--context type.field_output=--target type.field_system=--system";
+constexpr const char* kAlpaca = " --input instruction --context input --target output --system system";
 constexpr const char* kRoles = " --role human=user --role gpt=assistant";
 
 std::string options_of(const std::string& key, const Setting& setting, Collected& recipe) {
@@ -27,12 +28,20 @@ std::string options_of(const std::string& key, const Setting& setting, Collected
   const bool alpaca = setting.text == "alpaca";
   recipe.remark(setting, alpaca ? "prompts are written by the model's chat template, not by Alpaca's words"
                                 : "name the fields of its lines with options of `echelon prepare`");
-  return alpaca ? " --input instruction --context input --target output --system system" : "";
+  return alpaca ? kAlpaca : "";
 }
 
 }  // namespace
 
-std::string line_form(Collected& recipe) {
+std::string line_form(Trainer trainer, Collected& recipe) {
+  if (trainer == Trainer::kLlamaFactory) {
+    if (const Setting* names = recipe.input("data.path"))
+      recipe.remark(*names,
+                    str("dataset_info.json has their files and fields; name these with options of `echelon "
+                        "prepare`, such as",
+                        kAlpaca, " where it says no formatting"));
+    return "";
+  }
   constexpr std::string_view kList = "datasets.";
   std::map<std::string, std::string> forms;  // by data set
   for (const Setting& setting : recipe.inputs["data.path"]) {

@@ -18,7 +18,9 @@ constexpr std::string_view kSchedules =
 /// `share` of the run's steps, at most `most`, rounded as there: up by transformers, down by the others.
 std::int64_t share_of(double share, std::int64_t steps, std::int64_t most, Trainer trainer) {
   const double exact = share * static_cast<double>(steps);
-  const double whole = trainer == Trainer::kTrainingArguments ? std::ceil(exact) : std::floor(exact);
+  const double whole = trainer == Trainer::kTrainingArguments || trainer == Trainer::kLlamaFactory
+                           ? std::ceil(exact)
+                           : std::floor(exact);
   return std::min(static_cast<std::int64_t>(whole), most);
 }
 
@@ -67,8 +69,7 @@ void make_rates(Collected& recipe) {
 
 /// Is the rate constant, without the warm-up that may be set beside it?
 bool ignores_warmup(Trainer trainer, const Setting* kind) {
-  const bool by_transformers = trainer == Trainer::kTrainingArguments || trainer == Trainer::kAxolotl;
-  return by_transformers && kind != nullptr && kind->text == "constant";
+  return is_by_transformers(trainer) && kind != nullptr && kind->text == "constant";
 }
 
 void make_kind(const Setting* kind, Collected& recipe) {
@@ -94,9 +95,8 @@ void make_torchtitan(std::string_view decay, std::int64_t warmup, const Setting&
 
 void make_schedule(Trainer trainer, std::optional<std::int64_t> steps, bool stated, Collected& recipe) {
   const Setting* kind = recipe.input("schedule.kind");
-  const bool linear = kind != nullptr
-                          ? kind->text == "linear"
-                          : trainer == Trainer::kTrainingArguments || trainer == Trainer::kTorchtitan;
+  const bool linear = kind != nullptr ? kind->text == "linear"
+                                      : trainer != Trainer::kAxolotl && trainer != Trainer::kAutoModel;
   if (trainer == Trainer::kAutoModel && stated) {
     recipe.lines["schedule.kind"].value = "warmup_cosine";
     make_rates(recipe);

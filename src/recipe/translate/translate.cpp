@@ -11,6 +11,7 @@
 #include "recipe/check/contradictions.h"
 #include "recipe/keys/keys.h"
 #include "recipe/translate/collected.h"
+#include "recipe/translate/fine_tuning.h"
 #include "recipe/translate/line_form.h"
 #include "recipe/translate/schedule.h"
 #include "recipe/yaml/writer.h"
@@ -73,14 +74,14 @@ class Translator : Collected {
 
   Translation finish() {
     make_model();
-    make_objective();
+    prefers_ = make_preference(trainer_, *this);
     make_data();
     make_batch();
     make_length();
     make_optimizer();
     make_schedule(trainer_, steps_, sections_.contains("lr_scheduler"), *this);
     make_validation();
-    make_adapter();
+    make_adapters(trainer_, sections_.contains("peft"), *this);
     make_exemptions();
     make_products();
     leave_out_unused();
@@ -115,30 +116,11 @@ class Translator : Collected {
              str("no preset is this model ('", printable(name), "'); set the sizes of section model"));
   }
 
-  /// DPO, if it is DPOTrainer's default objective.
-  void make_objective() {
-    const Setting* beta = input("train.dpo.beta");
-    const Setting* loss = input("loss_type");
-    const bool sigmoid = loss == nullptr || loss->text == "sigmoid" || loss->text == "[\"sigmoid\"]";
-    if (!sigmoid && loss->text != "nll")  // SFTTrainer's
-      remark(*loss,
-             "the recipe does not have this objective, which has no equal; for DPO, docs/preference.md, set "
-             "data.kind: preference and train.dpo.beta");
-    prefers_ = sigmoid && (beta != nullptr || loss != nullptr);
-    if (!prefers_) return;
-    if (beta != nullptr) make("train.dpo.beta", beta->text, *beta);
-    make_default("train.dpo.beta", "0.1");
-    if (lines["optim.lr"].comment == kTheirDefault) lines["optim.lr"].value = "1.0e-6";
-    remarks.push_back(
-        "there a sample is one pair, and max_length is of one answer; here data.seq_len is of as many pairs "
-        "as fit, both answers of each: raise it for long pairs, divide train.global_batch_size by the "
-        "number");
-  }
-
   void make_data() {
     const auto found = inputs.find("data.path");
-    const bool pretrains =
-        trainer_ == Trainer::kTorchtitan || (trainer_ == Trainer::kTrainingArguments && folder_.empty());
+    const bool pretrains = trainer_ == Trainer::kTorchtitan ||
+                           (trainer_ == Trainer::kTrainingArguments && folder_.empty()) ||
+                           (trainer_ == Trainer::kLlamaFactory && says("stage", "pt"));
     bool chats = !pretrains;
     std::string sources;
     int line = 0;
@@ -157,8 +139,10 @@ class Translator : Collected {
     }
     const Setting* validation = input("data.validation.path");
     double share = 0;
-    const bool by_share = validation != nullptr && trainer_ == Trainer::kAxolotl &&
-                          read_number(validation->text, share).empty() && share < 1;
+    const bool is_size = validation != nullptr && validation->path.starts_with("val_") &&
+                         read_number(validation->text, share).empty();
+    const bool by_share = is_size && share < 1;
+    if (is_size && !by_share) remark(*validation, "--validation-fraction of the command takes a share");
     if (by_share && share == 0) validation = nullptr;
     const std::string kind = prefers_ ? "preference" : chats ? "chat" : "tokens";
     lines["data.kind"] = {"data.kind", kind, prefers_ ? "beta or loss_type, taken for DPO's" : ""};
@@ -174,7 +158,7 @@ class Translator : Collected {
     const std::string name = tokenizer != nullptr ? last_part(tokenizer->text, '/')
                              : folder_.empty()    ? "FOLDER"
                                                   : folder_;
-    const std::string form = kind == "chat" ? line_form(*this) : "";
+    const std::string form = kind == "chat" ? line_form(trainer_, *this) : "";
     remarks.insert(
         remarks.begin(),
         str(sources.empty() ? "the data" : str("line ", line, ": ", printable(sources)),
@@ -212,9 +196,9 @@ class Translator : Collected {
       remark(*input("train.epochs"),
              "there the first of both ends a run; set train.epochs in place of train.steps if it is this");
     if (!steps_ && !epochs)
-      make_default("train.epochs", trainer_ == Trainer::kTrainingArguments ? "3"
-                                   : trainer_ == Trainer::kAutoModel       ? "10"
-                                                                           : "1");
+      make_default("train.epochs", trainer_ == Trainer::kAutoModel                                 ? "10"
+                                   : is_by_transformers(trainer_) && trainer_ != Trainer::kAxolotl ? "3"
+                                                                                                   : "1");
   }
 
   void make_optimizer() {
@@ -250,10 +234,9 @@ class Translator : Collected {
     return !read_number(made("optim.weight_decay"), value).empty() || value != 0;
   }
 
-  /// The Trainer of transformers, which axolotl uses, decays neither norms nor biases.
+  /// The Trainer of transformers decays neither norms nor biases.
   void make_exemptions() {
-    const bool exempts = trainer_ == Trainer::kTrainingArguments || trainer_ == Trainer::kAxolotl;
-    if (!exempts || !decays() || !made("lora.rank").empty()) return;
+    if (!is_by_transformers(trainer_) || !decays() || !made("lora.rank").empty()) return;
     lines["optim.no_decay"] = {"optim.no_decay", "[\"*norm*\"]",
                                "as there; \"*ln_*\" for a GPT-2; add \"*.bias\" for a model with biases"};
   }
@@ -313,26 +296,6 @@ class Translator : Collected {
     });
   }
 
-  void make_adapter() {
-    const Setting* modules = input("lora.modules");
-    if (modules != nullptr && modules->text.find_first_of("()|^$+\\") != std::string::npos)
-      remark(*modules, "name the modules in lora.modules: it takes no regular expression");
-    else if (modules != nullptr && modules->text != "*" && modules->text != "all-linear")  // the default
-      make("lora.modules",
-           modules->text.starts_with('[') ? modules->text : str('[', quoted(modules->text), ']'), *modules);
-    const Setting* adapter = input("lora.rank");  // the setting that switches them on
-    if (trainer_ == Trainer::kAutoModel ? !sections_.contains("peft") : adapter == nullptr) {
-      // Then their widths mean nothing.
-      std::erase_if(lines, [](const auto& line) { return line.first.starts_with("lora."); });
-      return;
-    }
-    make_default("lora.rank", trainer_ == Trainer::kTrainingArguments ? "16" : "8");
-    if (trainer_ != Trainer::kAxolotl) make_default("lora.alpha", "32");
-    if (trainer_ == Trainer::kTrainingArguments) make_default("lora.dropout", "0.05");
-    if (trainer_ == Trainer::kAxolotl && adapter->text != "lora")
-      remark(*adapter, "adapters are those of LoRA, beside weights that are not quantized");
-  }
-
   /// fp8 by torchao, whose recipe is tensorwise where none is named.
   void make_products() {
     const Setting* on = nullptr;
@@ -371,18 +334,15 @@ Trainer trainer_of(const std::string& name, const std::vector<Setting>& settings
   if (has("base_model")) return Trainer::kAxolotl;
   if (has("step_scheduler.")) return Trainer::kAutoModel;
   if (has("training.") && (has("job.") || has("model.flavor"))) return Trainer::kTorchtitan;
-  if (has("finetuning_type") || has("cutoff_len"))
-    throw Error(
-        Code::kUsage, "'", printable(name),
-        "' is a configuration of LLaMA-Factory (finetuning_type, cutoff_len), which is not translated; "
-        "docs/coming_from.md says which keys of a recipe its own ones are");
+  if (has("finetuning_type") || has("cutoff_len")) return Trainer::kLlamaFactory;
   if (has("per_device_train_batch_size") || has("learning_rate") || has("num_train_epochs") ||
       has("output_dir"))
     return Trainer::kTrainingArguments;
-  throw Error(Code::kUsage, "'", printable(name),
-              "' is no configuration that is known here; expected axolotl's YAML (base_model), NeMo "
-              "AutoModel's (step_scheduler), torchtitan's TOML ([training]), or "
-              "TrainingArguments of transformers as JSON or YAML (per_device_train_batch_size)");
+  throw Error(
+      Code::kUsage, "'", printable(name),
+      "' is no configuration that is known here; expected axolotl's YAML (base_model), NeMo "
+      "AutoModel's (step_scheduler), torchtitan's TOML ([training]), LLaMA-Factory's YAML (finetuning_type), "
+      "or TrainingArguments of transformers as JSON or YAML (per_device_train_batch_size)");
 }
 
 Translation translate(Trainer trainer, const std::vector<Setting>& settings, int ranks) {

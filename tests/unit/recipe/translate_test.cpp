@@ -126,6 +126,44 @@ TEST(Translate, ReadsTrainingArguments) {
   EXPECT_TRUE(remarks(made, "save_steps: 0.2; checkpoint.every_steps is a whole number"));
 }
 
+TEST(Translate, ReadsLlamaFactory) {
+  const std::string example =
+      "model_name_or_path: org/Small-1B\nstage: sft\ndo_train: true\nfinetuning_type: lora\nlora_rank: 4\n"
+      "lora_target: q_proj, v_proj\nadditional_target: lm_head\ndataset: identity,alpaca_en_demo\n"
+      "template: llama3\noutput_dir: saves\nper_device_train_batch_size: 1\n"
+      "gradient_accumulation_steps: 8\nlearning_rate: 1.0e-4\nnum_train_epochs: 3.0\n"
+      "lr_scheduler_type: cosine\nwarmup_steps: 3\nbf16: true\nval_size: 0.1\neval_strategy: steps\n"
+      "eval_steps: 500\n";
+  const Translation made = of("x.yaml", example, 2);
+  EXPECT_EQ(value(made, "lora.rank") + ' ' + value(made, "lora.alpha"), "4 8") << "twice the rank";
+  EXPECT_EQ(value(made, "lora.modules"), "[\"q_proj\", \"v_proj\"]");
+  EXPECT_EQ(value(made, "lora.also_train"), "[\"lm_head\"]");
+  EXPECT_EQ(value(made, "data.seq_len"), "2048") << "its default";
+  EXPECT_EQ(value(made, "activation_checkpointing.policy"), "full") << "its default";
+  EXPECT_EQ(value(made, "train.global_batch_size"), "16");
+  EXPECT_EQ(value(made, "schedule.warmup_steps"), "3");
+  EXPECT_EQ(value(made, "train.validate_every_steps"), "500");
+  EXPECT_TRUE(remarks(made,
+                      "echelon prepare FILES --format chat --tokenizer Small-1B --output data "
+                      "--validation-fraction 0.1"));
+  EXPECT_TRUE(remarks(made, "line 8: dataset: identity,alpaca_en_demo; dataset_info.json has their files"));
+  EXPECT_TRUE(remarks(made, "line 9: template: llama3; `echelon prepare` renders"));
+  const auto with = [](const std::string& more) {
+    return of("x.yaml", "model_name_or_path: org/m\nfinetuning_type: full\n" + more);
+  };
+  EXPECT_EQ(value(with("lora_rank: 4\n"), "lora.rank"), "");
+  EXPECT_EQ(value(with("stage: pt\n"), "data.kind"), "tokens");
+  EXPECT_EQ(value(with("disable_gradient_checkpointing: true\n"), "activation_checkpointing.policy"), "none");
+  EXPECT_TRUE(remarks(with("val_size: 100\n"), "--validation-fraction of the command takes a share"));
+  const Translation kto = with("stage: kto\npref_beta: 0.2\n");
+  EXPECT_EQ(value(kto, "data.kind") + value(kto, "train.dpo.beta"), "chat");
+  EXPECT_TRUE(remarks(kto, "line 3: stage: kto; the recipe does not have this objective"));
+  const Translation dpo = with("stage: dpo\n");
+  EXPECT_EQ(value(dpo, "data.kind") + ' ' + value(dpo, "train.dpo.beta"), "preference 0.1");
+  EXPECT_EQ(value(dpo, "optim.lr"), "5.0e-5") << "that of TrainingArguments";
+  EXPECT_TRUE(remarks(with("stage: dpo\npref_loss: simpo\n"), "pref_loss: simpo; the recipe does not have"));
+}
+
 TEST(Translate, LeavesOutWhatItsScheduleOrOptimizerDoesNotUse) {
   const Translation constant =
       of("n.yaml", kAutoModel + "optimizer: {_target_: torch.optim.SGD, lr: 1.0e-5}\n");
@@ -319,8 +357,6 @@ TEST(Translate, RefusesWhatItDoesNotKnow) {
     return test::refusal(Code::kUsage, [&] { (void)of(name, text); });
   };
   EXPECT_MENTIONS(message("x.yaml", "name: x\n"), "no configuration that is known here");
-  EXPECT_MENTIONS(message("x.yaml", "model_name_or_path: m\nfinetuning_type: lora\nlearning_rate: 1e-4\n"),
-                  "'x.yaml' is a configuration of LLaMA-Factory");
   EXPECT_MENTIONS(message("x.yaml", ""), "x.yaml is empty");
   EXPECT_MENTIONS(message("x.yaml", "- a\n"), "expected keys with values");
   EXPECT_MENTIONS(message("x.yaml", "a: [1\nb: 2\n"), "x.yaml:");
