@@ -102,9 +102,8 @@ void print_text(const Contents& contents, const Reader& reader, const Totals& to
   std::cout << "folder         " << contents.folder.string() << '\n'
             << "step           " << manifest.step << '\n'
             << "save id        " << manifest.save_id << '\n'
-            << "written by     " << manifest.shards.size()
-            << (manifest.shards.size() == 1 ? " rank\n" : " ranks\n") << "parameters     "
-            << human_count(totals.parameters) << '\n'
+            << "written by     " << counted(manifest.shards.size(), "rank") << '\n'
+            << "parameters     " << human_count(totals.parameters) << '\n'
             << "tensors        " << manifest.tensors.size() << ", " << human_bytes(totals.tensor_bytes)
             << '\n'
             << "shard files    " << human_bytes(totals.file_bytes) << '\n';

@@ -46,8 +46,8 @@ void reshard(const ReshardOptions& options) {
   const Path made =
       write_new_checkpoint(options.output, folder, std::move(info), "resharding", fill,
                            [&](const Path& unpublished) { check_same_content(reader, unpublished); });
-  std::cout << "wrote '" << made.string() << "', step " << reader.step() << ", " << options.world
-            << (options.world == 1 ? " shard" : " shards") << " from " << reader.ranks() << '\n';
+  std::cout << "wrote '" << made.string() << "', step " << reader.step() << ", "
+            << counted(options.world, "shard") << " from " << reader.ranks() << '\n';
 }
 
 }  // namespace echelon::tool

@@ -60,8 +60,8 @@ void verify_checkpoint(const VerifyOptions& options) {
     for (const auto& damage : report.damages) std::cout << foreign_text(damage.problem) << '\n';
   }
   if (!report.damages.empty()) {
-    throw Error(Code::kCheckpoint, "checkpoint '", folder.string(), "' is damaged in ", report.damages.size(),
-                report.damages.size() == 1 ? " place" : " places");
+    throw Error(Code::kCheckpoint, "checkpoint '", folder.string(), "' is damaged in ",
+                counted(report.damages.size(), "place"));
   }
   if (!options.json) {
     std::cout << "ok: '" << foreign_text(folder.string()) << "', step " << report.step << ", "

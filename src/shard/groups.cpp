@@ -71,9 +71,7 @@ Groups::Groups(const ShardOptions& options, Communicator& comm, int ranks_per_no
 }
 
 std::string Groups::describe() const {
-  if (replicate_ == nullptr)
-    return str("1 group of ", shard_->size(), shard_->size() == 1 ? " rank" : " ranks");
-  return str(replicas(), " groups of ", shard_->size(), shard_->size() == 1 ? " rank" : " ranks");
+  return str(counted(replicas(), "group"), " of ", counted(shard_->size(), "rank"));
 }
 
 }  // namespace echelon

@@ -134,8 +134,8 @@ std::string describe_format(const PrepareOptions& settled, const std::vector<Sou
       unknown == files.end()
           ? "by suffix; --format overrides it"
           : str("'", unknown->path.string(), "' has no suffix that names a format; set it with --format");
-  return str("reading ", files.size(), files.size() == 1 ? " file as " : " files as ",
-             word_of(settled.format), ", ", unit, " (", why, ")");
+  return str("reading ", counted(files.size(), "file"), " as ", word_of(settled.format), ", ", unit, " (",
+             why, ")");
 }
 
 }  // namespace echelon::data

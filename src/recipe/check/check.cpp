@@ -197,7 +197,7 @@ namespace {
 /// The fault of a value that must divide the number of ranks: "shard.mesh.shard is 4; with 6 ranks expected
 /// ...".
 std::string not_a_divisor(const char* key, std::int64_t value, int ranks) {
-  return str(key, " is ", value, "; with ", ranks, ranks == 1 ? " rank" : " ranks",
+  return str(key, " is ", value, "; with ", counted(ranks, "rank"),
              " expected a divisor of it: ", recipe::divisors_of(ranks), "; or start ",
              recipe::nearest_multiples(ranks, value), " ranks");
 }
@@ -209,10 +209,10 @@ void check_batch(const TrainOptions& train, int ranks, std::vector<std::string>&
   if (!unit || *unit < 1) {
     faults.push_back(str("train.micro_batch_size x ranks (", micro, " x ", ranks, ") is not a batch size"));
   } else if (global % *unit != 0) {
-    faults.push_back(
-        str("train.global_batch_size is ", global, "; with ", ranks, ranks == 1 ? " rank" : " ranks",
-            " expected a multiple of train.micro_batch_size x ranks (", micro, " x ", ranks, " = ", *unit,
-            "): set train.global_batch_size to ", recipe::nearest_multiples(global, *unit)));
+    faults.push_back(str("train.global_batch_size is ", global, "; with ", counted(ranks, "rank"),
+                         " expected a multiple of train.micro_batch_size x ranks (", micro, " x ", ranks,
+                         " = ", *unit, "): set train.global_batch_size to ",
+                         recipe::nearest_multiples(global, *unit)));
   }
 }
 

@@ -178,8 +178,8 @@ class Translator : Collected {
     lines["train.global_batch_size"] = {
         "train.global_batch_size", std::to_string(batch),
         whole && given ? "of all ranks"
-                       : str(micro, " x ", passes, passes == 1 ? " pass x " : " passes x ", ranks_,
-                             ranks_ == 1 ? " rank; --ranks N for N" : " ranks")};
+                       : str(micro, " x ", counted(passes, "pass"), " x ", counted(ranks_, "rank"),
+                             ranks_ == 1 ? "; --ranks N for N" : "")};
     if (const auto copies = count("shard.mesh.replicate"); copies && *copies > 1) {
       make("shard.strategy", "hybrid_shard", *input("shard.mesh.replicate"));
       make("shard.mesh.replicate", std::to_string(*copies), *input("shard.mesh.replicate"));

@@ -137,9 +137,8 @@ std::string MemorySaves::settle(std::int64_t step, bool busy) {
     if (whole) outdated_ = {std::exchange(whole_, in_flight_->name)};
     std::erase(outdated_, "");  // there was none before
     if (!whole) outdated_.push_back(in_flight_->name);
-    const std::string text =
-        str("saved step ", in_flight_->step, " to the memory of ", memory_->layout().nodes(),
-            memory_->layout().nodes() == 1 ? " node" : " nodes");
+    const std::string text = str("saved step ", in_flight_->step, " to the memory of ",
+                                 counted(memory_->layout().nodes(), "node"));
     if (whole && lead && saved_) log::note(text);
     if (whole && lead && !saved_) log::info(text + "; later ones are noted in logs/ only");
     saved_ = saved_ || whole;
