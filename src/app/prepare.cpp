@@ -249,7 +249,7 @@ void add_output_options(CLI::App& command, Arguments& arguments) {
 
 void add_prepare(CLI::App& app, int& /*status*/) {
   const auto [command, arguments] = add_command<Arguments>(
-      app, "prepare", "Tokenise text, source code, JSONL, CSV, Parquet or chats into files to train on", run);
+      app, "prepare", "Tokenize text, source code, JSONL, CSV, Parquet or chats into files to train on", run);
   data::PrepareOptions& options = arguments.options;
   options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 1024U));
   command.add_option("sources", options.sources, "Files and folders to read")->type_name("SOURCE");
@@ -273,7 +273,7 @@ void add_prepare(CLI::App& app, int& /*status*/) {
       .add_option("--validation-fraction", options.validation_fraction,
                   "Fraction of the documents written to valid.tok")
       ->capture_default_str();
-  command.add_option("--threads", options.threads, "Threads to tokenise with; does not affect the result")
+  command.add_option("--threads", options.threads, "Threads to tokenize with; does not affect the result")
       ->capture_default_str();
   command
       .add_option(

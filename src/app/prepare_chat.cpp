@@ -117,7 +117,7 @@ void print_audit(const data::ChatAudit& audit) {
   if (audit.torn_tokens > 0)
     std::cout
         << "warning: " << audit.torn_tokens
-        << " trained tokens begin or end in text that is not trained: a prompt is then tokenised in another "
+        << " trained tokens begin or end in text that is not trained: a prompt is then tokenized in another "
            "way\n";
   if (audit.typed_tokens > 0) std::cout << "special tokens in messages: " << audit.typed_tokens << "\n";
 }

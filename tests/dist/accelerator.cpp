@@ -19,7 +19,7 @@ TEST(Accelerator, ItsMemoryServesASplitBeforeAnyTensorExists) {
     GTEST_SKIP() << "needs " << info.local_size << " CUDA devices, " << devices << " visible";
   const auto world = test::accelerator().communicator(*ranks().job, info.local_rank, 20.0, {});
   const auto half = world->split([](int rank) { return rank % 2; });
-  half->barrier("ranks of one colour");
+  half->barrier("ranks of one color");
   EXPECT_EQ(half->size(), (world->size() + 1 - world->rank() % 2) / 2);
 }
 

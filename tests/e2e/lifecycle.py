@@ -66,7 +66,7 @@ class Tests(product.Case):
         victim = self.rank(1, process)
         self.wait_for("the rank to listen", lambda: catches(victim, signal.SIGTERM))
         self.expect_stop(process, victim)
-        self.assertRegex(self.stderr_of_started(), r"stopped during initialisation, after .* \(")
+        self.assertRegex(self.stderr_of_started(), r"stopped during initialization, after .* \(")
         self.assertEqual([], self.checkpoints())
         self.assertFalse((self.folder / "run" / "metrics.jsonl").exists())
         self.assert_goes_on_as_undisturbed()

@@ -239,7 +239,7 @@ class Tests(product.Case):
         newest = self.steps_in_memory()[-1]
         result = self.command("env", f"SLURM_JOB_END_TIME={int(time.time() + 60)}",
                               *self.train_command("recipe.yaml", "cluster.stop_margin_s=600", ranks=2), code=85)
-        self.assertRegex(result.err, r"stopped during initialisation, after reading the checkpoint \(.*one more step .* do not fit")
+        self.assertRegex(result.err, r"stopped during initialization, after reading the checkpoint \(.*one more step .* do not fit")
         self.assertIn(newest, [int(folder.name[5:14]) for folder in self.checkpoints()])
         self.assertEqual([], list(self.memory.iterdir()))
 

@@ -24,7 +24,7 @@ import golden
 ECHELON = os.environ["ECHELON_BIN"]
 CKPT = os.environ["ECHELON_CKPT_BIN"]
 PROGRESS = re.compile(r"^(starting|start: |echelon [\d.]+: run |model |data: |resumed from |step \d+/|saved step |stopped after |"
-                      r"stopped during |stopping after |goodput |complete: |checkpoints are copied to |consolidating |weights of '|reading a sample|reading \d+ files? as |training the tokenizer|tokenising|"
+                      r"stopped during |stopping after |goodput |complete: |checkpoints are copied to |consolidating |weights of '|reading a sample|reading \d+ files? as |training the tokenizer|tokenizing|"
                       r"  +(root|model\.|lm_head)|gradients are reduced |memory of this rank: |predicted and measured: |around \d+ passes |memory of the process before )")
 WAIT_S = 250  # longest wait for anything; the machine may be busy
 ERRORS = (2, 3, 4, 5, 6, 7)

@@ -112,7 +112,7 @@ void close_ledger(RankLife& life, int status) {
 
 bool stops_after(const char* done, AgreedStop& stop) {
   if (!stop.look()) return false;
-  log::info(str("stopped during initialisation, after ", done, " (", stop.reason(),
+  log::info(str("stopped during initialization, after ", done, " (", stop.reason(),
                 "): no step was trained; run the same command again to continue"));
   return true;
 }

@@ -23,7 +23,7 @@ namespace stdfs = std::filesystem;
 
 constexpr int kMostSubmissions = 1'000'000;
 
-/// Absolute path. Normalised only if it contains no "..", because "x/.." is not the parent folder if x is a
+/// Absolute path. Normalized only if it contains no "..", because "x/.." is not the parent folder if x is a
 /// link.
 std::string absolute(const stdfs::path& path) {
   const stdfs::path whole = stdfs::absolute(path);

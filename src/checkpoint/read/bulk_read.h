@@ -18,7 +18,7 @@ struct WantedPart {
   std::byte* to = nullptr;
 };
 
-/// Reads all parts, which may overlap in the checkpoint but not where they go: neighbours in one go, past the
+/// Reads all parts, which may overlap in the checkpoint but not where they go: neighbors in one go, past the
 /// page cache where the file system can, on `threads` threads because disks are faster with several requests.
 /// Only blocks that hold wanted bytes are read; each is checked before its bytes count. Throws
 /// Error(kCheckpoint) naming tensor, rank and bytes; the memory behind `to` is undefined then.

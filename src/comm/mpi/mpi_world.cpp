@@ -15,7 +15,7 @@
 namespace echelon {
 namespace {
 
-/// MPI can be initialised only once per process, so its owner is a process-wide object. It is not destroyed
+/// MPI can be initialized only once per process, so its owner is a process-wide object. It is not destroyed
 /// at exit: without finish_mpi() its thread may still be inside MPI.
 std::shared_ptr<MpiProcess>& process_slot() {
   static auto* slot = new std::shared_ptr<MpiProcess>();

@@ -8,7 +8,7 @@ namespace echelon {
 
 struct ProcessWatch;
 
-/// CPU ranks over MPI. `timeout_s` bounds every wait. Initialises MPI on first use; MPI must agree with `job`
+/// CPU ranks over MPI. `timeout_s` bounds every wait. Initializes MPI on first use; MPI must agree with `job`
 /// about rank and size, else Error(kEnvironment). For a job of one rank no MPI call is made.
 [[nodiscard]] std::unique_ptr<Communicator> make_mpi_communicator(Job& job, double timeout_s);
 /// As make_mpi_communicator(job, timeout_s). Waits end with Error(kPeer) within a tenth of a second once

@@ -163,7 +163,7 @@ void count_bad_records(const Tokenized& batch, const PrepareOptions& options, Pr
 struct Pass {
   PrepareReport result{.chat = ChatAudit()};
   ReadPlace place;
-  PrepareProgress now{.stage = "tokenising"};
+  PrepareProgress now{.stage = "tokenizing"};
 
   [[nodiscard]] nlohmann::json save() const {
     const ChatAudit& chat = *result.chat;

@@ -77,7 +77,7 @@ struct PrepareOptions {
 };
 
 struct PrepareProgress {
-  std::string stage{};  ///< "reading a sample", "training the tokenizer", "tokenising"
+  std::string stage{};  ///< "reading a sample", "training the tokenizer", "tokenizing"
   std::uint64_t bytes_done = 0;
   std::uint64_t bytes_total = 0;
   std::uint64_t tokens = 0;

@@ -20,7 +20,7 @@ std::vector<Key> image_keys() {
        "`random`: smallest and largest share of the image's area that the crop covers."},
       {ECHELON_KEY(data.image.flip), {}, "", "`image_folder`: half of the training images are mirrored."},
       {ECHELON_KEY(data.image.resize), IntegerRange{0, 65'536}, "pixels",
-       "`image_folder`: shorter side to which an image is resized before the centre crop. 0: "
+       "`image_folder`: shorter side to which an image is resized before the center crop. 0: "
        "`model.image_size`."},
       {ECHELON_KEY(data.image.max_pixels), IntegerRange{1, 10'000'000'000}, "pixels",
        "`image_folder`: a larger image file is a bad record."},
@@ -28,15 +28,13 @@ std::vector<Key> image_keys() {
        choices<BadRecord>({{BadRecord::kStop, "the run ends with exit code 4"},
                            {BadRecord::kSkip,
                             "an image is excluded from loss and metrics, and logged; a "
-                            "conversation is left out"}}),
+                            "conversation or pair is left out"}}),
        "",
-       "`image_folder`: what to do with an image file that cannot be used. `chat`: with a conversation "
-       "longer "
-       "than `seq_len`."},
+       "`image_folder`: what to do with an image file that cannot be used. `chat`, `preference`: with a "
+       "conversation or pair longer than `seq_len`."},
       {ECHELON_KEY(data.max_bad_records), IntegerRange{0, 1'000'000'000}, "records",
        "`skip`: the run ends when a rank finds more bad images than this, or a file has more conversations "
-       "that "
-       "are too long."},
+       "or pairs that are too long."},
   };
 }
 

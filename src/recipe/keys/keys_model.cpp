@@ -182,7 +182,7 @@ std::vector<Key> own_model_keys() {
       {ECHELON_KEY(model.patch_size), IntegerRange{1, 65'536}, "pixels",
        "`vit`, `deepvit`: width and height of a patch; divides `image_size`."},
       {ECHELON_KEY(model.channels), IntegerRange{1, 1'024}, "",
-       "`vit`, `deepvit`, `cnn`: colour channels of the images."},
+       "`vit`, `deepvit`, `cnn`: color channels of the images."},
       {ECHELON_KEY(model.classes), IntegerRange{2, 10'000'000}, "",
        "`vit`, `deepvit`, `cnn`: number of classes; every label is below it."},
   };
@@ -204,7 +204,7 @@ std::vector<Key> lora_keys() {
       {ECHELON_KEY(lora.use_rslora),
        {},
        "",
-       "Rank-stabilised: multiplied by `alpha` / sqrt(`rank`) instead."},
+       "Rank-stabilized: multiplied by `alpha` / sqrt(`rank`) instead."},
       {ECHELON_KEY(lora.dropout), model_ranges::kDropout, "",
        "Dropout probability of an adapter's input in training."},
       {ECHELON_KEY(lora.modules), Text::kPattern, "",

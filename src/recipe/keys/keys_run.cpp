@@ -108,7 +108,7 @@ std::vector<Key> save_keys() {
       {ECHELON_KEY(checkpoint.auto_interval),
        {},
        "",
-       "Checkpoint interval that minimises the lost time: the square root of 2 x cost of a save x "
+       "Checkpoint interval that minimizes the lost time: the square root of 2 x cost of a save x "
        "`mean_time_to_failure_hours` (Young, Daly), never less than the time a save takes."},
       {ECHELON_KEY(checkpoint.mean_time_to_failure_hours), NumberRange{0.0, 1e6, true, false}, "hours",
        "`auto_interval`: mean time between failures of the whole job; it doubles when the number of nodes "

@@ -37,7 +37,7 @@ std::vector<Key> gather_keys() {
   return {
       {ECHELON_KEY(shard.reshard_after_forward), IntegerRange{2, kMaxRanks}, "",
        "`true`: gathered weights are freed after forward. `false`: they are kept until their backward: more "
-       "memory, less traffic. Integer K: after forward, weights stay sharded over groups of K neighbouring "
+       "memory, less traffic. Integer K: after forward, weights stay sharded over groups of K neighboring "
        "ranks, so that the backward all-gather stays inside the group (ZeRO++ hpZ)."},
       {ECHELON_KEY(shard.reshard_overrides),
        Choices{{{"true", "freed after forward"}, {"false", "kept until backward"}}, {}}, "",

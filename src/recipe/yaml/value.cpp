@@ -317,7 +317,10 @@ std::string expected(const Key& key) {
   const auto* choices = std::get_if<Choices>(&key.rule);
   const auto* numbers = std::get_if<NumberRange>(&key.rule);
   if (is_map(slot)) {
-    if (key.names == Text::kName) return "a map of names of tasks, such as {piqa: data/piqa.jsonl}";
+    const auto* text = std::get_if<Text>(&key.rule);
+    if (key.names == Text::kName)
+      return text != nullptr && *text == Text::kPath ? "a map of names to files, such as {NAME: FILE}"
+                                                     : "a map of names to texts, such as {NAME: TEXT}";
     const std::string each = choices != nullptr ? words(*choices) : str("a number ", words(*numbers));
     const std::string example = choices != nullptr ? choices->values.front().value : "0.5";
     return str(key.names == Text::kPath ? "a map of files, such as {data/train.tok: "

@@ -48,7 +48,7 @@ std::vector<PlaceMark> resumptions(const RunRecord& run) {
 std::string thinning_note(const MetricsLog& metrics, std::string_view name) {
   const Series* series = metrics.find(name);
   if (series == nullptr || series->width() == 1) return "";
-  return str("Of ", shown(static_cast<double>(series->count()), Quantity::kStep), " values, neighbouring ",
+  return str("Of ", shown(static_cast<double>(series->count()), Quantity::kStep), " values, neighboring ",
              series->width(), " are drawn as their least and their greatest.");
 }
 

@@ -45,7 +45,7 @@ std::string breakdown(const MetricsLog& metrics) {
                           .description = "Seconds of a step, mean over the ranks.",
                           .note = thinning_note(metrics, "breakdown_s.compute").empty()
                                       ? ""
-                                      : "Neighbouring steps are drawn as their mean."},
+                                      : "Neighboring steps are drawn as their mean."},
                          {.y = "step", .y_quantity = Quantity::kSeconds, .from_zero = true}, parts);
   }
   if (metrics.names("breakdown_s.").empty()) return "";

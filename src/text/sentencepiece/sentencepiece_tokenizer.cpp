@@ -98,7 +98,7 @@ struct SentencepieceTokenizer::Impl {
   void append(std::string_view text, std::vector<std::int32_t>& ids) const {
     std::vector<int> part;
     const auto status = processor.Encode(text, &part);
-    if (!status.ok()) throw Error(Code::kData, "cannot tokenise text: ", one_line(status.ToString()));
+    if (!status.ok()) throw Error(Code::kData, "cannot tokenize text: ", one_line(status.ToString()));
     ids.insert(ids.end(), part.begin(), part.end());
   }
 };

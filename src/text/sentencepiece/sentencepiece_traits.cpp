@@ -175,8 +175,8 @@ bool symbols_nest_too_deep(const SentencepieceTraits& traits) {
 }  // namespace
 
 std::string unsafe_model_problem(const SentencepieceTraits& traits) {
-  for (const auto& [name, table] : {std::pair{"normaliser", traits.normalizer_table},
-                                    std::pair{"denormaliser", traits.denormalizer_table}}) {
+  for (const auto& [name, table] : {std::pair{"normalizer", traits.normalizer_table},
+                                    std::pair{"denormalizer", traits.denormalizer_table}}) {
     if (table.empty()) continue;
     if (const std::string problem = normalizer_table_problem(table); !problem.empty())
       return str("the table of its ", name, " is damaged: ", problem);

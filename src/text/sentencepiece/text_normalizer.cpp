@@ -111,7 +111,7 @@ void normalize_by_icu(Normalization step, std::string& text) {
     status = U_BUFFER_OVERFLOW_ERROR;
   }
   if (U_FAILURE(status)) {
-    throw Error(Code::kData, "cannot normalise a text of ", text.size(), " bytes: ", u_errorName(status));
+    throw Error(Code::kData, "cannot normalize a text of ", text.size(), " bytes: ", u_errorName(status));
   }
   text = std::move(out);
 }

@@ -48,12 +48,12 @@ class PrepareResume : public ::testing::Test {
     return prepare(options_, progress);
   }
 
-  /// Ends the work at its `last`-th report of tokenising; returns whether it came to that.
+  /// Ends the work at its `last`-th report of tokenizing; returns whether it came to that.
   bool stopped_behind(const std::string& folder, int last) {
     int reports = 0;
     try {
       prepare_into(folder, [&](const PrepareProgress& progress) {
-        if (progress.stage == "tokenising" && ++reports == last) throw std::bad_alloc();
+        if (progress.stage == "tokenizing" && ++reports == last) throw std::bad_alloc();
       });
       return false;
     } catch (const std::bad_alloc&) {

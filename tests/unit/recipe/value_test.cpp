@@ -34,7 +34,7 @@ TEST(Tasks, AreMapsOfNames) {
   EXPECT_MENTIONS(faults_of("evaluation: {tasks: {pi/qa: a}}\n"),
                   "'pi/qa' has a character that is not allowed");
   EXPECT_MENTIONS(faults_of("evaluation: {tasks: a.jsonl}\n"),
-                  "expected a map of names of tasks, such as {piqa: data/piqa.jsonl}");
+                  "expected a map of names to files, such as {NAME: FILE}");
 }
 
 TEST(Lists, AreReadInBlockAndFlowStyleInTheOrderWritten) {

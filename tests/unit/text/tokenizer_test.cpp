@@ -243,10 +243,10 @@ TEST(SentencepieceTokenizer, RefusesTablesThatLeadOutOfThemselves) {
   EXPECT_EQ(sound.encode("a"), sound.encode("b"));
   testing::set_unit(table, testing::unit_of(table, "a"), 0x1FFFFFU << 10 | 1U << 8 | 'a');
   EXPECT_EQ(refusal(model().table(table).bytes())
-                .rfind("tokenizer 'm' cannot be used: the table of its normaliser", 0),
+                .rfind("tokenizer 'm' cannot be used: the table of its normalizer", 0),
             0U);
   EXPECT_EQ(refusal(model().denormalizer_table(table).bytes())
-                .rfind("tokenizer 'm' cannot be used: the table of its denormaliser", 0),
+                .rfind("tokenizer 'm' cannot be used: the table of its denormalizer", 0),
             0U);
 }
 
