@@ -130,7 +130,8 @@ void PmixClient::connect() {
   if (*status != PMIX_SUCCESS) {
     fail("PMIx_Init", *status,
          circumstances() +
-             ", check that the server's PMIX_* variables and its temporary folder reach this process");
+             ", check that the server's PMIX_* variables and its temporary folder, which must not be full, "
+             "reach this process");
   }
   self_->name_space = self_->proc.nspace;
 }

@@ -67,6 +67,16 @@ class Launch : public ::testing::Test {
     const test::Variable variable("PATH", path);
     return test::refusal(Code::kEnvironment, [&] { return launch_local_ranks(2, rank({"all", "0"})); });
   }
+  /// Starts a launcher of two ranks whose mpirun only runs `script`.
+  [[nodiscard]] pid_t start_with(const stdfs::path& name, const std::string& script) const {
+    const stdfs::path mpirun = folder_ / name / "mpirun";
+    stdfs::create_directory(mpirun.parent_path());
+    std::ofstream(mpirun) << "#!/bin/sh\ncase $1 in --version) echo 'mpirun (Open MPI) 4.1.4'; exit;; esac\n"
+                          << script;
+    stdfs::permissions(mpirun, stdfs::perms::owner_all);
+    const test::Variable path("PATH", mpirun.parent_path().string() + ":" + std::getenv("PATH"));
+    return start(2, {"all", "0"});
+  }
   void wait_until_ready(int ranks) const {
     for (int n = 0; n < 1000; ++n) {
       int ready = 0;
@@ -204,6 +214,21 @@ TEST_F(Launch, RefusesTheMpirunOfAnotherMpi) {
   stdfs::permissions(folder_ / "mpirun", stdfs::perms::owner_all);
   const std::string text = refusal_with_path(folder_.string() + ":" + std::getenv("PATH"));
   EXPECT_MENTIONS(text, "is not mpirun of Open MPI", "HYDRA");
+}
+
+TEST_F(Launch, EndsAnMpirunThatStandsStillWithoutRanks) {
+  const std::string still = "while :; do sleep 1; done\n";
+  const pid_t told = start_with("told", "trap '' TERM\n" + still);
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // until it takes signals
+  const pid_t left = start_with("left", "PMIX_RANK=0 sleep 0.5 &\n" + still);
+  kill(told, SIGTERM);
+  EXPECT_EQ(exit_code_of(told), 3);
+  EXPECT_EQ(exit_code_of(left), 3);
+  EXPECT_MENTIONS(text_of(folder_ / "stderr"), "stood still", "TMPDIR");
+}
+
+TEST_F(Launch, AnMpirunThatFailsItselfIsAFaultOfTheEnvironment) {
+  EXPECT_EQ(exit_code_of(start_with("failing", "exit 1\n")), 3);
 }
 
 TEST_F(Launch, RefusesAProgramThatIsNone) {

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #include "app/launcher/output_relay.h"
 #include "app/launcher/rank_processes.h"
@@ -21,6 +22,7 @@
 #include "base/process/process.h"
 #include "base/process/program.h"
 #include "base/process/python_package.h"
+#include "base/steady_time.h"
 #include "base/str.h"
 #include "base/terminal/standard_output.h"
 #include "base/terminal/status_line.h"
@@ -32,6 +34,9 @@ constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP, SIGQUIT
 constexpr int kOldestOpenMpi = 4;
 constexpr int kSearchMs = 5;        // between searches for ranks while mpirun starts them
 constexpr int kSearchLongMs = 100;  // the same after 200 rounds, when the start is slow
+/// mpirun ends within two seconds of its last rank. With a full temporary folder it stands still instead, and
+/// only SIGKILL ends it.
+constexpr double kLeaveS = 20;
 
 /// Major version of Open MPI. Throws Error(kEnvironment) if `mpirun` belongs to another MPI or is too old.
 int open_mpi_version(const std::string& mpirun) {
@@ -170,14 +175,24 @@ pid_t start(const Command& command, const SignalQueue& signals, Relays& relays) 
   return pid;
 }
 
-/// Relays output and signals until mpirun ends. Returns mpirun's wait status.
-int attend(pid_t mpirun, RankProcesses& processes, const SignalQueue& signals, Relays& relays) {
+struct End {
+  int status = 0;      ///< mpirun's, of waitpid()
+  bool stuck = false;  ///< mpirun did not end by itself
+};
+
+/// Relays output and signals until mpirun ends.
+End attend(pid_t mpirun, RankProcesses& processes, const SignalQueue& signals, Relays& relays) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  double leave_by_s = kNever;
   for (int round = 0;; ++round) {
     std::vector<pollfd> watched = relays.awaited_beside(signals.fd());
     const std::size_t first_handle = watched.size();
     for (const int handle : processes.handles())
       watched.push_back({.fd = handle, .events = POLLIN, .revents = 0});
-    const int patience = processes.complete() ? -1 : round < 200 ? kSearchMs : kSearchLongMs;
+    const bool stuck = steady_now_s() > leave_by_s;
+    if (stuck) kill(mpirun, SIGKILL);
+    const bool waits = processes.complete() && leave_by_s == kNever;
+    const int patience = waits ? -1 : round < 200 ? kSearchMs : kSearchLongMs;
     poll(watched.data(), watched.size(), patience);
     relays.pass_on(watched);
     for (std::size_t n = first_handle; n < watched.size(); ++n) {
@@ -187,9 +202,10 @@ int attend(pid_t mpirun, RankProcesses& processes, const SignalQueue& signals, R
     for (int number = signals.take(); number != 0; number = signals.take()) {
       number == SIGCHLD ? void(child_changed = true) : processes.signal(number);
     }
-    int status = 0;
-    if (child_changed && waitpid(mpirun, &status, WNOHANG) == mpirun) return status;
+    End end{.stuck = stuck};
+    if (child_changed && waitpid(mpirun, &end.status, WNOHANG) == mpirun) return end;
     if (!processes.complete()) processes.search();
+    leave_by_s = processes.over() ? std::min(leave_by_s, steady_now_s() + kLeaveS) : kNever;
   }
 }
 
@@ -210,7 +226,16 @@ void report(const std::string& line) {
   log::error("echelon: " + line);
 }
 
-int exit_code(int status, const RankProcesses& processes) {
+int exit_code(const End& end, const RankProcesses& processes) {
+  const int status = end.status;
+  const bool failed = WIFEXITED(status) && WEXITSTATUS(status) == 1 && processes.first_ended() < 0;
+  if (end.stuck || failed) {
+    report(
+        str("mpirun ", end.stuck ? "stood still without ranks and was killed" : "itself failed",
+            ": make sure that its temporary folder (TMPDIR, else /tmp) is writable and has 16 MiB for each "
+            "rank, and that the limits on open files and their size (ulimit -n, -f) leave enough"));
+    return static_cast<int>(Code::kEnvironment);
+  }
   if (WIFSIGNALED(status)) {
     report(str("mpirun was ended by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)),
                "): its ranks were stopped"));
@@ -252,12 +277,12 @@ int launch_local_ranks(int ranks, const std::vector<std::string>& argv_of_one_ra
   Relays relays;
   const pid_t pid = start(command, signals, relays);
   RankProcesses processes(pid, ranks);
-  const int status = attend(pid, processes, signals, relays);
+  const End end = attend(pid, processes, signals, relays);
   // mpirun died by a signal and could not stop its ranks.
-  if (WIFSIGNALED(status)) processes.kill_rest();
+  if (WIFSIGNALED(end.status)) processes.kill_rest();
   finish(relays, signals);
   // After finish(), so that the launcher's own line comes last.
-  const int code = exit_code(status, processes);
+  const int code = exit_code(end, processes);
   if (code == 0 && !relays.out.whole()) throw standard_output_error();
   return code;
 }

@@ -93,6 +93,10 @@ void RankProcesses::ended(int handle) {
   }
 }
 
+bool RankProcesses::over() const {
+  return std::ranges::all_of(found_, &Process::ended) && !(found_.empty() && signals_.empty());
+}
+
 void RankProcesses::kill_rest() {
   search();
   for (const Process& process : found_) deliver(process, SIGKILL);

@@ -23,6 +23,8 @@ class RankProcesses {
   [[nodiscard]] std::vector<int> handles() const;
   /// Records that the rank with this handle has ended.
   void ended(int handle);
+  /// Whether mpirun should be ending: no known rank runs, and there has been one or a signal to end.
+  [[nodiscard]] bool over() const;
   /// The rank that ended first, or -1.
   [[nodiscard]] int first_ended() const { return first_ended_; }
   /// Sends SIGKILL to all ranks; for the case that mpirun itself has died.
