@@ -13,10 +13,10 @@ namespace echelon::app {
 ///
 /// Returns 0 or the exit code of the first rank that failed; mpirun then stops the others, with SIGKILL after
 /// a second. A rank ended by a signal gives Code::kPeer and one line on standard error that names it. An
-/// mpirun that fails before there are ranks, or stays for twenty seconds after its ranks or a signal that came
-/// before them, gives Code::kEnvironment and a line. Throws Error(kEnvironment) if there is no mpirun, the
-/// program is not executable, processes cannot be started, or all ranks succeeded but their output could not
-/// be written.
+/// mpirun that fails before there are ranks, or stays for twenty seconds after its ranks or a signal that
+/// came before them, gives Code::kEnvironment and a line. Throws Error(kEnvironment) if there is no mpirun,
+/// the program is not executable, processes cannot be started, or all ranks succeeded but their output could
+/// not be written.
 [[nodiscard]] int launch_local_ranks(int ranks, const std::vector<std::string>& argv_of_one_rank);
 
 }  // namespace echelon::app
