@@ -66,7 +66,7 @@ Activity::Now Activity::now() const {
 void Activity::record(std::shared_ptr<SpanLog> log) {
   const Lock lock(mutex_);
   spans_.store(log.get(), std::memory_order_release);
-  if (log) logs_.push_back(std::move(log));
+  if (log && (logs_.empty() || logs_.back() != log)) logs_.push_back(std::move(log));
 }
 
 std::string describe(const Activity::Now& now) {

@@ -83,11 +83,23 @@ void Profiler::begin_step(std::int64_t step, double comm_wait_s) {
     begin_kernels();
     log_ = std::make_shared<SpanLog>(kMostSpans);
     first_ = step;
-    comm_wait_before_s_ = comm_wait_s;
     began_s_ = steady_now_s();
     activity_.record(log_);
   }
+  comm_wait_before_s_ = comm_wait_s;
   step_began_s_ = steady_now_s();
+}
+
+void Profiler::pause() {
+  if (!log_ || written_ || full_) return;
+  activity_.record(nullptr);
+  pauses_.push_back({.begin_s = steady_now_s()});
+}
+
+void Profiler::go_on() {
+  if (!log_ || written_ || full_) return;
+  pauses_.back().end_s = steady_now_s();
+  activity_.record(log_);
 }
 
 void Profiler::begin_kernels() {
@@ -107,16 +119,15 @@ void Profiler::step_ended(double comm_wait_s) {
   full_ = log_->dropped() > 0;
   if (full_) return activity_.record(nullptr);
   ended_s_ = now_s;
-  comm_wait_s_ = comm_wait_s;
+  comm_wait_s_ += comm_wait_s - comm_wait_before_s_;
   ++steps_;
 }
 
 void Profiler::write() {
   activity_.record(nullptr);
   written_ = true;
-  const RankTotals totals{.steps = steps_,
-                          .engine_comm_wait_s = comm_wait_s_ - comm_wait_before_s_,
-                          .dropped_spans = log_->dropped()};
+  const RankTotals totals{
+      .steps = steps_, .engine_comm_wait_s = comm_wait_s_, .dropped_spans = log_->dropped()};
   const std::vector<ClockOffset> clocks = measure_clocks(comm_);
   RankContext context{
       .rank = comm_.rank(), .host = host_name(), .clock = clocks[static_cast<std::size_t>(comm_.rank())]};
@@ -151,6 +162,11 @@ void Profiler::write_part(const RankContext& context, const RankTotals& totals) 
   // Spans that began before the recording have a recorded end only.
   std::erase_if(spans, [this](const Span& span) {
     return span.begin_s < began_s_ || (span.issued_s > 0 && span.issued_s < began_s_);
+  });
+  std::erase_if(kernels, [this](const Kernel& kernel) {
+    return std::ranges::any_of(pauses_, [&kernel](const Pause& pause) {
+      return pause.begin_s <= kernel.begin_s && kernel.begin_s < pause.end_s;
+    });
   });
   if (full_) {
     std::erase_if(spans, [this](const Span& span) { return span.begin_s >= ended_s_; });

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "comm/activity.h"
 #include "comm/communicator.h"
@@ -28,6 +29,9 @@ class Profiler {
   void begin_step(std::int64_t step, double comm_wait_s);
   /// A step whose spans do not all fit ends the recording and is left out. `comm_wait_s`: by now.
   void step_ended(double comm_wait_s);
+  /// What is done between these calls, such as a validation, is of no step and is left out.
+  void pause();
+  void go_on();
   /// Returns whether write() is due after step `step`: it is the last step of the range, or (`last`) of the
   /// run.
   [[nodiscard]] bool is_due(std::int64_t step, bool last) const {
@@ -55,9 +59,14 @@ class Profiler {
   bool written_ = false;
   bool full_ = false;
   double began_s_ = 0;
-  double comm_wait_before_s_ = 0;
-  double comm_wait_s_ = 0;  ///< at the end of the last step
+  double comm_wait_before_s_ = 0;  ///< before the newest step
+  double comm_wait_s_ = 0;         ///< in the recorded steps
   double step_began_s_ = 0;
+  struct Pause {
+    double begin_s = 0;
+    double end_s = 0;
+  };
+  std::vector<Pause> pauses_;
   double ended_s_ = 0;
   std::int64_t first_ = 0;  ///< that was recorded; later than range_.first in a run that was resumed
   std::int64_t steps_ = 0;  ///< recorded whole

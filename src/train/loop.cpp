@@ -109,6 +109,7 @@ std::optional<ValidationResult> TrainLoop::measure(const Due& due) {
   parts_.checkpointer.validation_begins();
   const SpentOn validating(parts_.ledger, Spent::kValidate);
   const IntervalClock::Reading began = reporter_.reading();
+  if (profiler_) profiler_->pause();
   std::optional<ValidationResult> result = due.validation ? validate() : ValidationResult{};
   if (parts_.stop.decided()) result.reset();  // a validation without its texts is none
   if (result && due.evaluation) {
@@ -121,6 +122,7 @@ std::optional<ValidationResult> TrainLoop::measure(const Due& due) {
       result.reset();
     }
   }
+  if (profiler_) profiler_->go_on();
   const double took = pause(began);
   if (!result) return std::nullopt;
   if (!parts_.stop.decided()) parts_.deadline.validation_took(took);

@@ -91,6 +91,15 @@ class Tests(product.Case):
             last = max(span["ts"] + span["dur"] for span in lanes[rank["rank"], 0])
             self.assertLessEqual(compute[-1][0] + compute[-1][1], last + 0.2)
 
+    def test_validations_are_of_no_step(self):
+        self.prepare()
+        files = self.profiled("--profile", "3..6", **{
+            **product.ON_TOKENS, "train.steps": 8, "data.validation.path": "data/valid.tok", "data.validation.batches": 4, "train.validate_every_steps": 2})
+        summary, lanes = files["summary"], self.spans(files["trace"])
+        self.check_exposed(lanes, summary, 4)
+        self.assertAlmostEqual(summary["step_s"], sum(summary["parts_s"].values()), delta=1e-6)
+        self.assertNotIn("validation", {row["of"] for row in summary["beside"]})
+
     def test_a_run_that_ends_before_the_range_does(self):
         files = self.profiled("--profile", "7..20", ranks=1)
         self.assertEqual([7, 8], files["summary"]["steps"])

@@ -158,6 +158,47 @@ TEST(Profiler, LeavesOutTheStepWhoseSpansDoNotFitAndWhatFollows) {
   EXPECT_GT(summary["by_rank"][0]["dropped_spans"], 0);
 }
 
+/// A device that runs a kernel whenever `now()` is called.
+class Device final : public KernelRecorder {
+ public:
+  explicit Device(std::vector<Kernel>& ran) : ran_(ran) {}
+  void begin() override {}
+  std::vector<Kernel> end() override { return ran_; }
+  static void now(std::vector<Kernel>& ran, const char* name) {
+    ran.push_back({.name = name, .begin_s = steady_now_s(), .end_s = steady_now_s() + 1e-6});
+  }
+
+ private:
+  std::vector<Kernel>& ran_;
+};
+
+TEST(Profiler, LeavesOutWhatIsDoneInAPause) {
+  const test::TempDir folder;
+  LocalCommunicator comm;
+  Activity activity;
+  std::vector<Kernel> ran;
+  Profiler profiler({1, 2}, comm, activity, folder.path(), std::make_unique<Device>(ran));
+  double waited_s = 0;
+  for (const std::int64_t step : {1, 2}) {
+    profiler.begin_step(step, waited_s);
+    activity.spans()->add(SpanKind::kGatherWait, "a", steady_now_s(), steady_now_s());
+    Device::now(ran, "of a step");
+    profiler.step_ended(waited_s += 0.25);
+    profiler.pause();
+    EXPECT_EQ(activity.spans(), nullptr);
+    Device::now(ran, "of a validation");
+    waited_s += 64;
+    profiler.go_on();
+    ASSERT_NE(activity.spans(), nullptr);
+  }
+  profiler.write();
+  const auto summary =
+      nlohmann::json::parse(fs::read_file(folder.path() / "profile/summary.json", 1 << 20, Code::kUsage));
+  EXPECT_EQ(summary["engine_comm_wait_s"], 0.25);
+  ASSERT_EQ(summary["beside"].size(), 1U) << summary["beside"];
+  EXPECT_EQ(summary["beside"][0]["of"], "of a step");
+}
+
 /// A device whose profiler another program uses.
 class NothingRecorded final : public KernelRecorder {
   void begin() override {}
