@@ -21,6 +21,11 @@ constexpr std::size_t kMostSpreads = 64;
 constexpr std::string_view kRank = ".max_rank";
 constexpr double kHighestStep = 1e12;
 
+/// Returns whether the number is one per second, whose mean over time counts each line by its seconds.
+bool is_rate(std::string_view name) {
+  return name.ends_with("_per_s") || name == "mfu";
+}
+
 }  // namespace
 
 void MetricsLog::begin_anew() {
@@ -94,6 +99,9 @@ void MetricsLog::take_line(std::string_view line) {
     return;
   }
   if (step <= last_step_) ++faults_.out_of_order;
+  line_steps_ = std::max(1.0, step - std::max(0.0, last_step_));
+  const double step_s = value_of("step_time_s");
+  line_seconds_ = step_s > 0 && std::isfinite(step_s) ? line_steps_ * step_s : line_steps_;
   last_step_ = step;
   if (const double time = value_of("time"); std::isfinite(time)) {
     if (time < last_time_) ++faults_.clock_back;
@@ -118,7 +126,7 @@ void MetricsLog::take_number(std::size_t index, double step) {
   } else if (name.ends_with(kRank)) {
     count_rank(std::string(name), number.value);  // as a curve it would tell nothing
   } else if (index < usual_.size() && usual_[index]->first == name) {
-    usual_[index]->second.add(step, number.value);
+    usual_[index]->second.add(step, number.value, is_rate(name) ? line_seconds_ : line_steps_);
   } else {
     add(std::string(name), step, number.value, index);
   }
@@ -130,7 +138,7 @@ void MetricsLog::add(const std::string& name, double step, double value, std::si
     if (series_.size() >= kMostSeries) return;
     found = series_.emplace(name, Series()).first;
   }
-  found->second.add(step, value);
+  found->second.add(step, value, is_rate(name) ? line_seconds_ : line_steps_);
   if (index < kMostSeries) {
     // The next line's number at this place most likely has the same name.
     if (usual_.size() <= index) usual_.resize(index + 1, &*found);

@@ -82,6 +82,8 @@ class MetricsLog {
   std::uint64_t lines_ = 0;
   LineFaults faults_;
   double last_step_ = -1;
+  double line_steps_ = 1;    ///< that the line at hand stands for
+  double line_seconds_ = 1;  ///< that they took
   double last_time_ = 0;
   std::map<std::string, std::uint64_t> nulls_;
   std::map<std::string, Series, std::less<>> series_;

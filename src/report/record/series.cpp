@@ -12,12 +12,14 @@ void Series::Bucket::take(const Bucket& other) {
   count += other.count;
 }
 
-void Series::add(double x, double y) {
+void Series::add(double x, double y, double weight) {
   const Point point{x, y};
   const Bucket one{.least = point, .greatest = point, .sum_x = x, .sum_y = y, .count = 1};
   if (count_ == 0) first_ = point;
   last_ = point;
   ++count_;
+  weights_ += weight;
+  weighted_ += weight * y;
   if (buckets_.empty() || buckets_.back().count >= width_) {
     if (buckets_.size() == most_) {
       for (std::size_t i = 0; i < most_ / 2; ++i) {
@@ -45,9 +47,7 @@ Point Series::greatest() const {
 }
 
 double Series::mean() const {
-  double sum = 0;
-  for (const Bucket& bucket : buckets_) sum += bucket.sum_y;
-  return sum / static_cast<double>(count_);
+  return weighted_ / weights_;
 }
 
 std::vector<Point> Series::points() const {

@@ -18,8 +18,8 @@ class Series {
   /// Neighboring buckets are merged when there would be more than `most_buckets` (an even number).
   explicit Series(std::size_t most_buckets = 512) : most_(most_buckets) {}
 
-  /// `x` and `y` are finite.
-  void add(double x, double y);
+  /// `x` and `y` are finite. `weight`, above 0: of the value in mean().
+  void add(double x, double y, double weight = 1);
 
   [[nodiscard]] bool empty() const { return buckets_.empty(); }
   [[nodiscard]] std::uint64_t count() const { return count_; }
@@ -50,6 +50,8 @@ class Series {
   std::size_t most_;
   std::uint64_t width_ = 1;
   std::uint64_t count_ = 0;
+  double weights_ = 0;
+  double weighted_ = 0;
   Point first_;
   Point last_;
   std::vector<Bucket> buckets_;

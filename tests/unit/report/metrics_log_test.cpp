@@ -66,6 +66,16 @@ TEST_F(MetricsLogTest, NamesMembersOfObjectsWithDots) {
   EXPECT_EQ(log_.nulls().at("mfu"), 1U);
 }
 
+TEST_F(MetricsLogTest, MeansAreOverAllStepsOfALine) {
+  // 10 steps of 2 s and 1 of 1 s: 110 tokens in 21 s.
+  append(
+      "{\"step\": 10, \"step_time_s\": 2, \"tokens_per_s\": 5}\n"
+      "{\"step\": 11, \"step_time_s\": 1, \"tokens_per_s\": 10}\n");
+  log_.read_on();
+  EXPECT_DOUBLE_EQ(log_.find("step_time_s")->mean(), 21.0 / 11);
+  EXPECT_DOUBLE_EQ(log_.find("tokens_per_s")->mean(), 110.0 / 21);
+}
+
 TEST_F(MetricsLogTest, CountsWhichRankWasLargest) {
   const std::string line = R"(, "spread": {"work_s": {"min": 1, "median": 2, "max": 3, "max_rank": 5}}})";
   append("{\"step\": 1" + line + "\n{\"step\": 2" + line + "\n");
