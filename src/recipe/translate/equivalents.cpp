@@ -218,6 +218,7 @@ constexpr Equivalent kTorchtitan[]{
     {"checkpoint.", Take::kOwn, "", ""},
     {"activation_checkpoint.mode", Take::kWords, "activation_checkpointing.policy",
      "none=none full=full selective=selective"},
+    {"activation_checkpoint.selective_ac_option", Take::kInput, "activation_checkpointing.every_n", ""},
     {"activation_checkpoint. compile.", Take::kOwn, "", ""},
     {"float8.filter_fqns quantize.linear.float8.filter_fqns", Take::kNone, "", kFp8Matrices},
     {"float8. quantize.", Take::kOwn, "", ""},
@@ -307,6 +308,7 @@ std::vector<DraftLine> defaults_of(Trainer trainer) {
     add("optim.weight_decay", "0.1");
     add("train.validate_every_steps", "10");
     add("precision.preset", "bf16_fp32_reduce");
+    add("activation_checkpointing.policy", "selective");
     add("train.micro_batch_size", "8");
     add("data.seq_len", "2048");
     add("train.steps", "10000");

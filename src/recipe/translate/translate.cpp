@@ -84,6 +84,7 @@ class Translator : Collected {
     make_adapters(trainer_, sections_.contains("peft"), *this);
     make_exemptions();
     make_products();
+    make_recomputation();
     leave_out_unused();
     Translation translation{{}, std::move(remarks)};
     for (const Key& key : keys()) {
@@ -312,6 +313,18 @@ class Translator : Collected {
       }
     }
     if (on != nullptr && tensorwise) make("precision.matmul", "fp8", *on);
+  }
+
+  /// torchtitan's "selective" is of every n-th block unless its option is "op".
+  void make_recomputation() {
+    const Setting* option = input("activation_checkpointing.every_n");
+    if (made("activation_checkpointing.policy") != "selective" || (option != nullptr && option->text == "op"))
+      return;
+    lines["activation_checkpointing.policy"].value = "every_n";
+    if (option != nullptr)
+      make("activation_checkpointing.every_n", option->text, *option);
+    else
+      make_default("activation_checkpointing.every_n", "2");
   }
 
   Trainer trainer_;

@@ -84,6 +84,20 @@ TEST(Translate, ReadsTorchtitan) {
   EXPECT_FALSE(remarks(made, "pipeline_parallel_degree"));
 }
 
+TEST(Translate, SelectiveRecomputationOfTorchtitanIsOfBlocksUnlessOfOperations) {
+  const auto policy = [](const std::string& section) {
+    const Translation made = of("t.toml", "[job]\ndump_folder = \"o\"\n[training]\nsteps = 5\n" + section);
+    return value(made, "activation_checkpointing.policy") + value(made, "activation_checkpointing.every_n");
+  };
+  const std::string mode = "[activation_checkpoint]\nmode = ";
+  EXPECT_EQ(policy(""), "every_n2") << "its default";
+  EXPECT_EQ(policy(mode + "\"selective\"\n"), "every_n2");
+  EXPECT_EQ(policy(mode + "\"selective\"\nselective_ac_option = \"3\"\n"), "every_n3");
+  EXPECT_EQ(policy(mode + "\"selective\"\nselective_ac_option = \"op\"\n"), "selective");
+  EXPECT_EQ(policy(mode + "\"full\"\nselective_ac_option = \"3\"\n"), "full");
+  EXPECT_EQ(policy(mode + "\"none\"\n"), "none");
+}
+
 TEST(Translate, TakesFp8WithOneScaleAMatrix) {
   const auto matmul = [](const std::string& name, const std::string& text) {
     return value(of(name, text), "precision.matmul");
