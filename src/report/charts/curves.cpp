@@ -152,11 +152,12 @@ std::string drawn(const Plane& plane, const Curve& curve, std::size_t key) {
   return svg + "</g>\n";
 }
 
-/// The curve's value at the last place that is not behind `x`.
-std::string value_at(const std::vector<Point>& points, double x, Quantity quantity) {
+/// The curve's newest value behind `row_before` and up to `x`; empty: it has none there.
+std::string value_at(const std::vector<Point>& points, double row_before, double x, Quantity quantity) {
   const auto behind =
       std::upper_bound(points.begin(), points.end(), x, [](double at, const Point& p) { return at < p.x; });
-  return behind == points.begin() ? "" : shown(std::prev(behind)->y, quantity);
+  if (behind == points.begin() || std::prev(behind)->x <= row_before) return "";
+  return shown(std::prev(behind)->y, quantity);
 }
 
 Table table_of(const Axes& axes, const std::vector<Curve>& curves) {
@@ -169,10 +170,13 @@ Table table_of(const Axes& axes, const std::vector<Curve>& curves) {
   std::ranges::sort(places);
   places.erase(std::unique(places.begin(), places.end()), places.end());
   const std::size_t count = std::min(kRows, places.size());
+  double row_before = -std::numeric_limits<double>::infinity();
   for (std::size_t row = 0; row < count; ++row) {
     const std::size_t at = count == 1 ? 0 : row * (places.size() - 1) / (count - 1);
     std::vector<std::string> cells{shown(places[at], axes.x_quantity)};
-    for (const Curve& curve : curves) cells.push_back(value_at(curve.points, places[at], axes.y_quantity));
+    for (const Curve& curve : curves)
+      cells.push_back(value_at(curve.points, row_before, places[at], axes.y_quantity));
+    row_before = places[at];
     table.rows.push_back(std::move(cells));
   }
   if (count < places.size()) table.caption = str(count, " of ", places.size(), " places that are drawn");

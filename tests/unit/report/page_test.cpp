@@ -53,6 +53,15 @@ class PageOfARun : public testing::Test {
   test::TempDir folder_;
 };
 
+TEST_F(PageOfARun, HasNoValuesWhereACurveHasNone) {
+  write("metrics.jsonl",
+        "{\"step\": 1, \"loss\": 6}\n{\"step\": 2, \"loss\": 5, \"validation_loss\": 4}\n"
+        "{\"step\": 3, \"loss\": 3}\n");
+  EXPECT_MENTIONS(made(), "<tr><th scope=\"row\">1</th><td>6</td><td></td></tr>",
+                  "<tr><th scope=\"row\">2</th><td>5</td><td>4</td></tr>",
+                  "<tr><th scope=\"row\">3</th><td>3</td><td></td></tr>");
+}
+
 TEST_F(PageOfARun, TellsRequeuesFromRestartsInPlace) {
   write_starts({R"("job": "8", "end": "failed")", R"("job": "8", "end": "failed", "in_place": true)",
                 R"("job": "8", "end": "stopped", "in_place": true)",
