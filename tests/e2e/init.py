@@ -60,6 +60,9 @@ class Tests(product.Case):
         self.train("first.yaml")
         self.prepare()
         self.expect(2, product.ECHELON, "init", "other.yaml", "--goal", "lora", "--model", "hf", "--data", "data")
+        (self.folder / "pairs.jsonl").write_text('{"prompt": "a", "chosen": "b", "rejected": "c"}\n' * 40)
+        self.command(product.ECHELON, "prepare", "pairs.jsonl", "--format", "preference", "--tokenizer", "hf", "--output", "pairs")
+        self.expect(2, product.ECHELON, "init", "other.yaml", "--goal", "lora", "--model", "hf", "--data", "pairs")
 
     def test_answers_that_mean_nothing_are_refused(self):
         self.prepare()
@@ -67,6 +70,9 @@ class Tests(product.Case):
                       ("pretrain", "llama_7b", "data", "2 h100"), ("pretrain", "llama_7b", "data", "1 x 1 h1000"),
                       ("pretrain", "llama_7b", "data", "1 x 1 cpu", "0"), ("lora", "nowhere")):
             self.expect(2, product.ECHELON, "init", "first.yaml", *[word for pair in zip(QUESTIONS, wrong) for word in pair])
+        self.command(product.ECHELON, "prepare", "a=data-text/0.txt", "b=data-text/1.txt", "--weight", "a=1", "--weight", "b=1",
+                     "-o", "mix", "--train-tokenizer", 320)
+        self.expect(2, product.ECHELON, "init", "first.yaml", "--goal", "pretrain", "--model", "llama_7b", "--data", "mix")
         self.expect(2, product.ECHELON, "init", "first.yaml", "--goal", "pretrain", "--model", "llama_7b")
         self.init(*PRETRAIN)
         self.expect(2, product.ECHELON, "init", "first.yaml")

@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "base/terminal/command_line.h"
 #include "data/tokens/token_file.h"
+#include "data/tokens/token_format.h"
 #include "forecast/profile.h"
 #include "recipe/model_presets.h"
 #include "recipe/parse.h"
@@ -117,6 +118,10 @@ void take_model(Answers& answers, Circumstances& circumstances, const std::strin
 
 void take_data(Answers& answers, Circumstances& circumstances, const std::string& answer) {
   const std::filesystem::path folder = answer;
+  if (const auto mixture = folder / "mixture.yaml"; std::filesystem::exists(mixture))
+    throw Error(Code::kUsage, '\'', printable(answer),
+                "' is a mixture; name the folder of one of its sources, and then write include: ",
+                printable(mixture.string()), " in place of data.path and data.validation.path");
   if (!std::filesystem::exists(folder / "train.tok"))
     throw Error(Code::kUsage, "there is no '", printable((folder / "train.tok").string()),
                 "'; make it: echelon prepare SOURCES --output ", printable(answer),
@@ -125,11 +130,12 @@ void take_data(Answers& answers, Circumstances& circumstances, const std::string
                     : str(" --format chat --tokenizer ", printable(answers.model)));
   const TokenFileHeader header = TokenFile(folder / "train.tok").header();
   const bool chats = answers.goal != Goal::kPretrain;
-  if (header.holds_pairs() || header.holds_chats() != chats)
+  if (header.version() != (chats ? kTokenChatsVersion : kTokenFileVersion))
     throw Error(Code::kUsage, '\'', printable((folder / "train.tok").string()), "' holds ",
-                header.holds_pairs()   ? "pairs"
-                : header.holds_chats() ? "chats"
-                                       : "text",
+                header.holds_pairs()         ? "pairs"
+                : header.holds_preferences() ? "pairs of answers"
+                : header.holds_chats()       ? "chats"
+                                             : "text",
                 "; expected ", chats ? "chats, as echelon prepare --format chat makes them" : "text");
   answers.data = answer;
   circumstances.vocab_size = header.vocab_size;
