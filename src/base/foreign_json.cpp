@@ -38,6 +38,8 @@ class Builder : public nlohmann::json_sax<Json> {
   bool number_unsigned(number_unsigned_t value) override { return add(value); }
   bool number_float(number_float_t value, const string_t& spelling) override {
     if (!std::isfinite(value)) return fail(str("number ", printable(spelling, 40), " is out of range"));
+    if (limits_.exact_integers && spelling.find_first_of(".eE") == string_t::npos)
+      return fail(str("integer ", printable(spelling, 40), " has more than 64 bits; write it as a text"));
     return add(value);
   }
   bool string(string_t& value) override { return add(std::move(value)); }

@@ -11,8 +11,9 @@ namespace echelon {
 
 struct JsonLimits {
   std::size_t bytes = std::size_t{64} << 20;
-  int depth = 32;           ///< of objects and arrays in one another
-  bool unique_keys = true;  ///< refuse a key given twice in one object; else the last one counts
+  int depth = 32;               ///< of objects and arrays in one another
+  bool unique_keys = true;      ///< refuse a key given twice in one object; else the last one counts
+  bool exact_integers = false;  ///< refuse an integer of more than 64 bits; else it becomes a double
 };
 
 /// A value, or why there is none: "not valid JSON at byte 7". One line, safe to show.

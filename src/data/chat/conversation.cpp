@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr JsonLimits kLimits{.depth = 64};
+constexpr JsonLimits kLimits{.depth = 64, .exact_integers = true};
 constexpr std::array<std::string_view, 6> kRoles{"system",   "developer", "user",
                                                  kAssistant, "tool",      "function"};
 

@@ -61,6 +61,14 @@ TEST(ForeignJson, KeepsItsLimits) {
   EXPECT_EQ(problem("[1,2]", {.bytes = 4}), "5 bytes, expected at most 4");
 }
 
+TEST(ForeignJson, KeepsIntegersExactlyWhereAsked) {
+  const std::string largest = "[18446744073709551615,-9223372036854775808,1e30,0.1]";
+  EXPECT_EQ(problem(largest, {.exact_integers = true}), "");
+  EXPECT_EQ(problem("[18446744073709551616]", {.exact_integers = true}),
+            "integer 18446744073709551616 has more than 64 bits; write it as a text");
+  EXPECT_EQ(problem("[18446744073709551616]"), "") << "tokenizer_config.json has such lengths";
+}
+
 TEST(ForeignJson, AKeyComesOnce) {
   EXPECT_EQ(problem(R"({"a":1,"a":2})"), "key 'a' appears twice in one object");
   EXPECT_EQ(read_foreign_json(R"({"a":1,"a":2})", {.unique_keys = false}).value["a"], 2);

@@ -306,6 +306,8 @@ TEST_F(PrepareChat, SaysWhatIsNoConversation) {
       {R"({"messages": [{"role": "user", "content": 5}]})", "messages[0].content is number, expected a text"},
       {R"({"messages": [{"role": "user", "content": "a"}], "tools": "x"})",
        "field 'tools' is string, expected a list"},
+      {R"({"messages": [{"role": "user", "content": "a"}], "tools": [18446744073709551616]})",
+       "the line: integer 18446744073709551616 has more than 64 bits; write it as a text"},
   };
   for (const auto& [line, expected] : cases) EXPECT_EQ(refusal_of(line), expected) << line;
 }
