@@ -64,6 +64,22 @@ std::vector<std::int32_t> end_ids_in(const EncodedChat& chat, const std::vector<
   return found;
 }
 
+/// Refuses an answer that its record leaves out of training (`weight` of OpenAI, `train` and `training` of
+/// axolotl): without tags each one is trained.
+void require_trained(const nlohmann::ordered_json& messages, std::size_t first) {
+  for (std::size_t i = first; i < messages.size(); ++i) {
+    if (messages[i].at("role") != kAssistant) continue;
+    for (const char* key : {"weight", "train", "training"}) {
+      const auto field = messages[i].find(key);
+      if (field == messages[i].end() || !(*field == false || (field->is_number() && *field != 1))) continue;
+      throw Error(
+          Code::kData, "messages[", i, "] has '", key, "' ", field->dump(),
+          ", but without generation tags in the template each answer is trained alike: name a template "
+          "that has tags around what is to be trained by --chat-template FILE, or remove the key");
+    }
+  }
+}
+
 }  // namespace
 
 ChatEncoder::ChatEncoder(ChatSource source, const ChatOptions& options, const Tokenizer& tokenizer)
@@ -125,6 +141,7 @@ EncodedChat ChatEncoder::encode(const Conversation& conversation, TextEncoder& e
                 "it has tools, for which the tokenizer's folder has another template, 'tool_use': write that "
                 "to a file and name it with --chat-template FILE");
   }
+  if (!template_.marks_generation()) require_trained(conversation.messages, first);
   const MaskedChat masked =
       mask_chat(template_, {conversation.messages, conversation.tools, source_.variables, false, source_.now},
                 std::string(kAssistant), changed_, first);

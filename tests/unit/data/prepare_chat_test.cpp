@@ -447,6 +447,25 @@ TEST_F(PrepareChat, APromptMayBeATextThatTheTokenizerChanges) {
   EXPECT_EQ(std::ranges::count(ids("<|im_end|>"), 262), 1) << "one that is typed is still a text";
 }
 
+TEST_F(PrepareChat, TrainsNoAnswerThatIsMarkedAsNotTrained) {
+  Json line = chat({{"user", "Hi"}, {"assistant", "the"}, {"user", "Hi"}, {"assistant", "he"}});
+  line["messages"][3]["weight"] = 1;
+  line["messages"][3]["train"] = true;
+  line["messages"][0]["train"] = false;
+  for (const auto& [key, value] : std::vector<std::pair<const char*, Json>>{
+           {"weight", 0}, {"weight", 0.5}, {"train", false}, {"training", false}}) {
+    Json marked = line;
+    marked["messages"][1][key] = value;
+    EXPECT_MENTIONS(refusal_of(marked.dump()), str("messages[1] has '", key, "' ", value.dump(), ", but"));
+  }
+  use("{% for m in messages %}{% if m.role == 'assistant' and m.weight != 0 %}{% generation %}{{ m.content }}"
+      "<|im_end|>{% endgeneration %}{% else %}{{ m.content }}<|im_end|>{% endif %}{% endfor %}");
+  line["messages"][1]["weight"] = 0;
+  source({line});
+  (void)run();
+  EXPECT_EQ(stored(), (std::vector<std::string>{"Hi<|im_end|>the<|im_end|>Hi<|im_end|>[he<|im_end|>]"}));
+}
+
 TEST_F(PrepareChat, RefusesToolsWhereTheModelHasATemplateForThem) {
   std::filesystem::remove(dir_ / "hf/chat_template.jinja");
   const Json both = {{{"name", "default"}, {"template", kChatMl}}, {{"name", "tool_use"}, {"template", "x"}}};
