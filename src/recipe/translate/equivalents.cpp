@@ -53,7 +53,7 @@ constexpr Equivalent kHuggingFace[]{
      "torch_dtype",
      Take::kOwn, "", ""},
     {"activation_offloading", Take::kWords, "activation_checkpointing.offload", "true=true True=true"},
-    {"logging_steps", Take::kCopy, "metrics.every_steps", ""},
+    {"logging_steps", Take::kCount, "metrics.every_steps", ""},
     {"save_strategy", Take::kInput, "checkpoint.every_steps", ""},
     {"eval_strategy evaluation_strategy", Take::kInput, "train.validate_every_epochs", ""},
     {"save_steps", Take::kCount, "checkpoint.every_steps", ""},

@@ -132,12 +132,14 @@ TEST(Translate, ReadsAutoModel) {
 TEST(Translate, ReadsTrainingArguments) {
   const Translation made = of("h.json",
                               R"({"output_dir": "out", "num_train_epochs": 2.0, "learning_rate": 3e-5,
-                                  "adam_beta2": 0.98, "save_steps": 0.2, "lr_scheduler_type": "linear"})");
+                                  "adam_beta2": 0.98, "save_steps": 0.2, "logging_steps": 0.1,
+                                  "lr_scheduler_type": "linear"})");
   EXPECT_EQ(value(made, "train.epochs"), "2");
   EXPECT_EQ(value(made, "optim.betas"), "[0.9, 0.98]");
   EXPECT_EQ(value(made, "schedule.sequence"), "[linear_decay]");
   EXPECT_EQ(value(made, "train.micro_batch_size"), "8") << "its default";
   EXPECT_TRUE(remarks(made, "save_steps: 0.2; checkpoint.every_steps is a whole number"));
+  EXPECT_TRUE(remarks(made, "logging_steps: 0.1; metrics.every_steps is a whole number"));
 }
 
 TEST(Translate, ReadsLlamaFactory) {
