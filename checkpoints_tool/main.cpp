@@ -2,9 +2,9 @@
 #include <csignal>
 #include <exception>
 #include <iostream>
-#include <new>
 #include <optional>
 
+#include "base/caught.h"
 #include "base/error.h"
 #include "base/foreign_text.h"
 #include "base/str.h"
@@ -279,10 +279,8 @@ int run(int argc, char** argv) {
   } catch (const Interrupted& e) {
     fail(0, e.hint.empty() ? "interrupted" : "interrupted; " + e.hint);
     end_by_signal(e.signal);
-  } catch (const std::bad_alloc&) {
-    return refuse(Code::kEnvironment, "out of memory");
-  } catch (const std::exception& e) {
-    return refuse(Code::kEnvironment, e.what());
+  } catch (const std::exception&) {
+    return refuse(Code::kEnvironment, caught());
   }
 }
 

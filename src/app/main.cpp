@@ -10,6 +10,7 @@
 #include "app/launcher/output_relay.h"
 #include "app/plugin.h"
 #include "app/report_error.h"
+#include "base/caught.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
 #include "base/terminal/completion.h"
@@ -101,7 +102,7 @@ int main(int argc, char** argv) {
     return status;
   } catch (const echelon::Error& error) {
     return fail(error);
-  } catch (const std::exception& error) {
-    return fail(echelon::Error(Code::kEnvironment, "unexpected: ", error.what()));
+  } catch (const std::exception&) {
+    return fail(echelon::Error(Code::kEnvironment, "unexpected: ", echelon::caught()));
   }
 }

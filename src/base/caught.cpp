@@ -3,6 +3,7 @@
 #include <exception>
 #include <new>
 #include <string_view>
+#include <system_error>
 
 namespace echelon {
 
@@ -13,6 +14,10 @@ std::string caught() noexcept {
       throw;
     } catch (const std::bad_alloc&) {
       return "out of memory";
+    } catch (const std::system_error& e) {
+      if (e.code() != std::errc::resource_unavailable_try_again) return e.what();
+      return "cannot start a thread: raise the limit of processes (ulimit -u, pids.max of a container) or of "
+             "memory";
     } catch (const std::exception& e) {
       const std::string_view text = e.what();  // PyTorch's c10::Error has stack frames in what()
       if (!text.empty()) return std::string(text.substr(0, text.find('\n')));

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/caught.h"
 #include "base/error.h"
 #include "base/mutex.h"
 
@@ -42,9 +43,8 @@ void CallThread::Shared::serve() {
 CallThread::CallThread() : shared_(std::make_shared<Shared>()) {
   try {
     std::thread([shared = shared_] { shared->serve(); }).detach();
-  } catch (const std::system_error& error) {
-    throw Error(Code::kEnvironment, "cannot start a thread: ", error.code().message(),
-                "; raise the limit of processes (ulimit -u) or of memory");
+  } catch (const std::system_error&) {
+    throw Error(Code::kEnvironment, caught());
   }
 }
 

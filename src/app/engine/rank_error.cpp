@@ -3,9 +3,9 @@
 #include <c10/util/Exception.h>
 #include <unistd.h>
 
-#include <exception>
 #include <iostream>
 #include <new>
+#include <system_error>
 
 #include "base/caught.h"
 #include "base/str.h"
@@ -23,8 +23,8 @@ Error current_error(const char* out_of_memory) {
     return {Code::kTraining, out_of_memory};
   } catch (const c10::Error& error) {  // what() would add a page of stack frames
     return {Code::kTraining, error.what_without_backtrace()};
-  } catch (const std::exception& error) {
-    return {Code::kTraining, error.what()};
+  } catch (const std::system_error&) {  // above all a thread that cannot be started
+    return {Code::kEnvironment, caught()};
   } catch (...) {
     return {Code::kTraining, caught()};
   }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <new>
+#include <system_error>
 
 #include "base/error.h"
 
@@ -22,6 +23,10 @@ TEST(Caught, SaysInOneLineWhatWasThrown) {
   EXPECT_EQ(told(Error(Code::kData, "no data")), "no data");
   EXPECT_EQ(told(std::bad_alloc()), "out of memory");
   EXPECT_EQ(told(std::runtime_error("first\nframe 1\nframe 2")), "first");
+  EXPECT_EQ(told(std::system_error(std::make_error_code(std::errc::io_error))), "Input/output error");
+  const std::string no_thread =
+      told(std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again)));
+  EXPECT_TRUE(no_thread.starts_with("cannot start a thread: raise the limit of processes")) << no_thread;
   EXPECT_EQ(told(7), "unknown error");
   EXPECT_EQ(told(std::runtime_error("")), "unknown error");
 }
