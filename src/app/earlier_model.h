@@ -25,8 +25,8 @@ struct EarlierModel {
 /// Returns whether a new run uses the special ids of `earlier`, because `earlier` states how text ends.
 [[nodiscard]] bool states_ends(const EarlierModel& earlier, const Recipe& recipe);
 
-/// Throws Error(kData) if a new run would train on documents that end otherwise than the model it starts from
-/// ends text: neither would stop where it should.
-void require_same_ends(const Recipe& recipe);
+/// Throws Error(kData) if a new run would train on ids of another tokenizer than that of the model it starts
+/// from, or on documents that end otherwise than the model ends text: neither would stop where it should.
+void require_same_text(const Recipe& recipe);
 
 }  // namespace echelon::app

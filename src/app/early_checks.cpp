@@ -84,7 +84,7 @@ void check_early(const Recipe& recipe) {
   check_data(recipe);
   check_tasks(recipe);
   check_checkpoints(recipe);
-  require_same_ends(recipe);
+  require_same_text(recipe);
 }
 
 doctor::Finding examine_initial_weights(const Recipe& recipe) {
@@ -93,7 +93,7 @@ doctor::Finding examine_initial_weights(const Recipe& recipe) {
   const std::string& from = of_folder ? recipe.model.from : recipe.checkpoint.init_from;
   try {
     check_checkpoints(recipe);
-    require_same_ends(recipe);
+    require_same_text(recipe);
   } catch (const Error& error) {
     return doctor::fault(kName, error.what(), "correct what the message names; docs/checkpoints.md helps");
   }

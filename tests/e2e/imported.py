@@ -77,13 +77,13 @@ SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 TEXT_END, IM_START, IM_END = range(len(LETTERS), len(LETTERS) + len(SPECIALS))
 
 
-def letters_tokenizer():
+def letters_tokenizer(letters=tuple(LETTERS)):
     """A byte-level tokenizer.json of small letters, whose end of text is found by its name."""
     added = [{"id": len(LETTERS) + i, "content": name, "special": True, "single_word": False, "lstrip": False, "rstrip": False,
               "normalized": False} for i, name in enumerate(SPECIALS)]
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     return {"version": "1.0", "added_tokens": added, "normalizer": None, "pre_tokenizer": byte_level, "decoder": byte_level,
-            "post_processor": None, "model": {"type": "BPE", "vocab": {letter: i for i, letter in enumerate(LETTERS)}, "merges": []}}
+            "post_processor": None, "model": {"type": "BPE", "vocab": {letter: i for i, letter in enumerate(letters)}, "merges": []}}
 
 
 def write_safetensors(path, shapes, seed):
@@ -174,6 +174,27 @@ class Tests(product.Case):
         self.assertRegex(said, r"initial_weights[^\n]*end documents with id")
         self.prepared(next((self.folder / "imported").glob("step-*")), "again")
         self.train_on("again")
+
+    def test_ids_of_another_tokenizer_are_refused(self):
+        source = self.chat_folder([IM_END, TEXT_END])
+        self.command(product.CKPT, "import", source, "--output", "imported")
+        other = product.shutil.copytree(source, self.folder / "other")
+        (other / "tokenizer.json").write_text(json.dumps(letters_tokenizer(LETTERS[25::-1] + LETTERS[26:])))
+        self.prepared("other", "texts_other")
+        (self.folder / "chatml").write_text("{% for m in messages %}{{ '<|im_start|>' + m.content + '<|im_end|>' }}{% endfor %}"
+                                            "{% if add_generation_prompt %}{{ '<|im_start|>' }}{% endif %}")
+        (self.folder / "chats.jsonl").write_text('{"messages": [{"role": "user", "content": "the"}, {"role": "assistant", "content": "fox"}]}\n')
+        self.command(product.ECHELON, "prepare", "chats.jsonl", "--format", "chat", "-o", "chats_other", "--validation-fraction", 0,
+                     "--chat-template", "chatml", "--tokenizer", "other")
+        said = rf"are not for the model of 'imported' \(checkpoint.init_from\): 26 of 27 ids [^\n]*--tokenizer 'imported/step-"
+        self.assertRegex(self.train_on("texts_other", code=4).err, said)
+        (self.folder / "tune.yaml").write_text("model: {from: hf}\ndata: {kind: chat, path: chats_other/train.tok, seq_len: 16}\n")
+        said = self.train(self.folder / "tune.yaml", "run.dir=run", *STILL, code=4).err
+        self.assertRegex(said, r"are not for the model of 'hf' \(model.from\): 26 of 27 ids [^\n]*--tokenizer 'hf'\n")
+        self.assertFalse((self.folder / "run").exists())
+        # A token that was renamed does not make another vocabulary.
+        (source / "tokenizer.json").write_text(json.dumps(letters_tokenizer(LETTERS[25::-1] + ["Ġ", "Ā"])))
+        self.train(self.folder / "tune.yaml", "run.dir=run", *STILL)
 
     def test_sampling_stops_at_every_end(self):
         def sampled(ends, name):
