@@ -86,11 +86,23 @@ class Planner {
 
   std::vector<UnitPlan> plan() {
     for (const auto& layer : model_.layers()) visit(*layer, 0, {});
+    std::vector<UnitPlan> apart;  // roots of other types, because all of a unit is gathered in one
     for (const Model::Shared& shared : model_.shared()) {
-      units_[home_of(shared)].parameters.push_back(shared.parameter.get());
+      UnitPlan& home = units_[home_of(shared)];
+      const at::ScalarType compute =
+          shared.users.empty() ? home.compute : units_[unit_of_.at(shared.users.back())].compute;
+      if (compute == home.compute) {
+        home.parameters.push_back(shared.parameter.get());
+        continue;
+      }
+      apart.push_back(units_[0]);
+      apart.back().name = "root.shared";
+      apart.back().parameters = {shared.parameter.get()};
+      apart.back().compute = apart.back().outer = compute;
     }
     part_fp8();
     split_root("root.trained", [](const Parameter* parameter) { return parameter->trained(); });
+    units_.insert(units_.begin() + 1, apart.begin(), apart.end());
     return std::move(units_);
   }
 
@@ -99,13 +111,21 @@ class Planner {
 
   void visit(Layer& layer, std::size_t unit, Path path) {
     path.push_back(&layer);
-    const FloatType* type = last_match(overrides_, layer.name());
+    const FloatType* type = last_match(overrides_, typed_by(layer).name());
     const at::ScalarType compute = type != nullptr ? scalar_type(*type) : units_[unit].compute;
     if (chosen_.count(&layer) > 0 || compute != units_[unit].compute) unit = add_unit(layer, unit, compute);
     for (const auto& parameter : layer.parameters()) units_[unit].parameters.push_back(parameter.get());
     unit_of_[&layer] = unit;
     path_of_[&layer] = path;
     for (const auto& inner : layer.layers()) visit(*inner, unit, path);
+  }
+
+  /// The layer whose type `layer` has: of those that share a weight the last, which multiplies by it.
+  [[nodiscard]] const Layer& typed_by(const Layer& layer) const {
+    for (const Model::Shared& shared : model_.shared()) {
+      if (std::ranges::find(shared.users, &layer) != shared.users.end()) return *shared.users.back();
+    }
+    return layer;
   }
 
   std::size_t add_unit(Layer& layer, std::size_t around, at::ScalarType compute) {

@@ -37,8 +37,9 @@ struct UnitPlan {
 /// is frozen, and adapters (LoRA), which no layer holds, are in the second. Of a unit with matrices of fp8
 /// products, the root has all the rest, which is small; those of the root itself are a unit "root.fp8".
 /// A module whose precision differs from that of its surroundings is always a unit. A shared parameter
-/// belongs to the innermost unit that contains all layers that use it. Throws Error(kUsage) for a pattern
-/// that matches no module.
+/// belongs to the innermost unit that contains all layers that use it. These have the precision of the last
+/// of them, the head; where that is not the root's, the parameter is a unit "root.shared". Throws
+/// Error(kUsage) for a pattern that matches no module.
 [[nodiscard]] std::vector<UnitPlan> plan_units(const Model& model, const ShardOptions& options,
                                                const PrecisionOptions& precision);
 

@@ -23,6 +23,7 @@ PRECISIONS = {
     "output_bf16": (["precision.output=bf16"], "bf16"),
     "buffer_bf16": (["precision.buffer=bf16"], "bf16"),
     "norms_and_head_fp32": (["precision.param=bf16", 'precision.overrides={"*norm": fp32, "lm_head": fp32}'], "bf16"),
+    "tied_head_fp32": (["precision.param=bf16", "model.tie_embeddings=true", "precision.overrides={lm_head: fp32}"], "bf16"),
     "one_block_fp16": (['precision.overrides={"model.layers.1": fp16}'], "fp16"),
 }
 PLACES = [  # (ranks, overrides)

@@ -140,7 +140,8 @@ std::vector<Key> precision_keys() {
        "times "
        "as fast. Sums stay fp32, as those of bf16 and fp16 products do."},
       {ECHELON_KEY(precision.overrides), types(), "",
-       "`param` of the modules that match; of several matching patterns the last one applies."},
+       "`param` of the modules that match; of several matching patterns the last one applies. A tied "
+       "embedding has that of the head."},
       {ECHELON_KEY(precision.loss_scale), NumberRange{0.0, 1e30, true, false}, "",
        "Where anything is fp16: initial factor on the loss, a power of two; halved when gradients "
        "overflow, down to 2^-16."},

@@ -15,8 +15,8 @@
 namespace echelon {
 namespace {
 
-ModelOptions small(ModelKind kind) {
-  ModelOptions options = test::lively_options(1);
+ModelOptions small(ModelKind kind, bool tied = false) {
+  ModelOptions options = test::lively_options(1, tied);
   options.kind = kind;
   options.dropout = kind == ModelKind::kLlama ? 0.0 : 0.1;
   options.image_size = 12;
@@ -63,8 +63,7 @@ INSTANTIATE_TEST_SUITE_P(All, Kinds,
                                            ModelKind::kT5, ModelKind::kVit, ModelKind::kDeepVit),
                          [](const auto& kind) { return std::string(word_of(kind.param)); });
 
-TEST_P(Kinds, PoliciesGiveTheSameGradientsWithAnyLayerInAnotherType) {
-  const ModelOptions model = small(GetParam());
+void compare_policies_with_each_layer_in_another_type(const ModelOptions& model) {
   const auto built = build_model(model, at::kFloat, at::kCPU);
   for (const auto preset : {PrecisionPreset::kFp32, PrecisionPreset::kBf16Fp32Reduce}) {
     for (const Layer* layer : all_layers(*built)) {
@@ -80,6 +79,11 @@ TEST_P(Kinds, PoliciesGiveTheSameGradientsWithAnyLayerInAnotherType) {
       }
     }
   }
+}
+
+TEST_P(Kinds, PoliciesGiveTheSameGradientsWithAnyLayerInAnotherType) {
+  compare_policies_with_each_layer_in_another_type(small(GetParam()));
+  if (!takes_images(GetParam())) compare_policies_with_each_layer_in_another_type(small(GetParam(), true));
 }
 
 /// The gradients of one training pass by name; of what `frozen` names, that there is none is expected.

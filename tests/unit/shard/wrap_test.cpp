@@ -115,6 +115,21 @@ TEST(Wrap, AModuleOfAnotherPrecisionIsAUnitOfItsOwn) {
             "model.layers.0.post_attention_layernorm:8 model.layers.1:496 lm_head:104 model.norm:8");
 }
 
+TEST(Wrap, ATiedWeightHasThePrecisionOfTheHead) {
+  PrecisionOptions precision{.preset = PrecisionPreset::kBf16, .overrides = {{"lm_head", FloatType::kFp32}}};
+  EXPECT_EQ(units(policy("transformer"), true, precision),
+            "root.shared:104 model.layers.0:496 model.layers.1:496 lm_head:8");
+  EXPECT_EQ(units(policy("none"), true, precision), "root:992 root.shared:104 lm_head:8");
+  const auto model = build_model(test::small_options(true), at::kFloat, at::kCPU);
+  for (const UnitPlan& unit : plan_units(*model, policy("none"), precision)) {
+    const bool in_root = unit.name == "root";  // of which the embedding casts what it looks up
+    EXPECT_EQ(unit.compute, in_root ? at::kBFloat16 : at::kFloat) << unit.name;
+    EXPECT_TRUE(unit.layer == nullptr || unit.outer == at::kBFloat16) << unit.name;
+  }
+  precision.overrides = {{"model.embed_tokens", FloatType::kFp32}};
+  EXPECT_EQ(units(policy("none"), true, precision), "root:1104");
+}
+
 TEST(Wrap, APatternThatMatchesNothingIsRefusedByName) {
   ShardOptions options = policy("modules");
   options.wrap.modules = {"model.layer.*"};
