@@ -9,6 +9,7 @@
 #include "base/files/fs.h"
 #include "base/files/model_name.h"
 #include "base/str.h"
+#include "checkpoint/folder/contents.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/format/names.h"
@@ -192,7 +193,8 @@ std::string model_section(const path& folder) {
   if (!checkpoint::entry_exists(folder / "config.json"))
     throw Error(Code::kUsage, "folder '", folder.string(),
                 "' has no config.json; expected a Hugging Face "
-                "folder: config.json and safetensors");
+                "folder: config.json and safetensors",
+                checkpoint::other_kind_of(folder));
   std::unique_ptr<WeightSource> source;  // few models ask
   return describe(config_of(folder), folder,
                   [&](const std::string& name) {

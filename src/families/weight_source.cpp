@@ -9,6 +9,7 @@
 #include "base/files/fs.h"
 #include "base/files/model_name.h"
 #include "base/str.h"
+#include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/safetensors_file.h"
 #include "checkpoint/format/weight_index.h"
 
@@ -42,8 +43,9 @@ bool is_pickle(const Path& path) {
   for (const Path& entry : fs::list_folder(folder, Code::kUsage)) {
     if (is_pickle(entry)) refuse_pickle(entry);
   }
+  const std::string kind = checkpoint::other_kind_of(folder);
   throw Error(Code::kUsage, "folder ", quoted(folder), " holds neither ", kSingle, " nor ", kIndex,
-              "; if the file has another name, rename it ", kSingle);
+              kind.empty() ? str("; if the file has another name, rename it ", kSingle) : kind);
 }
 
 /// Download caches consist of links, so the message says how to get plain files.

@@ -253,6 +253,23 @@ Path checkpoints_folder(const Path& folder) {
 
 namespace {
 
+std::string imported_name(const Path& folder) {
+  return quoted(Path(folder.has_filename() ? folder : folder.parent_path()).concat("-imported"));
+}
+
+}  // namespace
+
+std::string other_kind_of(const Path& folder) {
+  if (entry_exists(folder / "adapter_config.json") && !is_step_folder(folder))
+    return str("; it holds an adapter of peft: echelon-ckpt import ", quoted(folder),
+               " --base FOLDER --output ", imported_name(folder), " makes a checkpoint of it");
+  if (is_step_folder(folder) || is_folder(folder / "checkpoints"))
+    return "; it is a run or a checkpoint: name it in checkpoint.init_from, or export it";
+  return "";
+}
+
+namespace {
+
 /// Commits of a run or checkpoints folder, newest first, including damaged ones.
 std::vector<Found> commits_of(const Path& folder) {
   if (!is_folder(folder))
@@ -265,16 +282,16 @@ std::vector<Found> commits_of(const Path& folder) {
   // silently.
   std::erase_if(commits, [](const Found& found) { return !found.committed && found.problem.empty(); });
   if (commits.empty() && entry_exists(folder / "config.json")) {
-    const Path imported = Path(folder.has_filename() ? folder : folder.parent_path()).concat("-imported");
     throw Error(
         Code::kCheckpoint, quoted(folder),
         " is a Hugging Face folder, not a checkpoint; name it in a recipe's model.from, or import it: "
         "echelon-ckpt import ",
-        quoted(folder), " --output ", quoted(imported), "; then name ", quoted(imported));
+        quoted(folder), " --output ", imported_name(folder), "; then name ", imported_name(folder));
   }
   if (commits.empty()) {
     throw Error(Code::kCheckpoint, "no committed checkpoint in ", quoted(checkpoints_folder(folder)),
-                "; name a run folder or a step folder");
+                "; name a run folder or a step folder",
+                is_folder(folder / "checkpoints") ? "" : other_kind_of(folder));
   }
   std::ranges::reverse(commits);
   return commits;

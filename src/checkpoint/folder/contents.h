@@ -55,6 +55,10 @@ struct Outline {
 /// Does `folder` look like one checkpoint (by name or content) rather than a folder of them?
 [[nodiscard]] bool is_step_folder(const std::filesystem::path& folder);
 
+/// What an error about a folder that is no Hugging Face folder or no checkpoint says more: that it is an
+/// adapter of peft, or a run or checkpoint, and how to use it. Else "".
+[[nodiscard]] std::string other_kind_of(const std::filesystem::path& folder);
+
 /// `folder` itself, or its subfolder "checkpoints" when it is a run folder.
 [[nodiscard]] std::filesystem::path checkpoints_folder(const std::filesystem::path& folder);
 

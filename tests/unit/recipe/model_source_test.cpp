@@ -85,7 +85,14 @@ TEST_F(ModelFrom, SaysWhyAFolderCannotBeRead) {
   EXPECT_MENTIONS(said_of(""), "model.from: 'hf/config.json': model_type 'mamba' cannot be imported");
   std::filesystem::remove(folder() / "config.json");
   EXPECT_MENTIONS(said_of(""), "model.from: folder 'hf' has no config.json; expected a Hugging Face folder");
-  std::filesystem::remove(folder());
+  std::ofstream(folder() / "adapter_config.json") << "{}";
+  EXPECT_MENTIONS(said_of(""),
+                  "it holds an adapter of peft: echelon-ckpt import 'hf' --base FOLDER --output "
+                  "'hf-imported' makes a checkpoint of it");
+  std::filesystem::remove(folder() / "adapter_config.json");
+  std::filesystem::create_directory(folder() / "checkpoints");
+  EXPECT_MENTIONS(said_of(""), "it is a run or a checkpoint: name it in checkpoint.init_from");
+  std::filesystem::remove_all(folder());
   EXPECT_MENTIONS(said_of(""), "model.from: there is no folder 'hf'");
   EXPECT_MENTIONS(refusal("model: {from: meta-llama/Llama-3.2-1B}\n" + std::string(test::kSynthetic)),
                   "model.from: there is no folder 'meta-llama/Llama-3.2-1B': models are not downloaded; run");

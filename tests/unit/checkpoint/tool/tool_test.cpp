@@ -163,6 +163,10 @@ TEST_F(Tool, RefusesWhatIsNoCommittedCheckpoint) {
       expect_one_line(on(command, empty), 5,
                       str("no committed checkpoint in '", empty.string(), "'", name_one));
   }
+  spill(foreign.path() / "adapter_config.json", "{}");
+  expect_one_line(tool({"inspect", foreign.path()}), 5,
+                  str("no committed checkpoint in '", foreign.path().string(), "'", name_one,
+                      "; it holds an adapter of peft: echelon-ckpt import"));
   expect_one_line(tool({"ls", file}), 2, str("no folder '", file.string(), "'"));
 }
 
