@@ -139,7 +139,7 @@ class Metrics(unittest.TestCase):
         self.assertEqual(self.samples(), {})
 
     def test_wrong_use_is_reported(self):
-        for output, code in (("x.txt", 2), ("/nonexistent/x.prom", 3)):
+        for output, code in (("x.txt", 2), (self.runs / "missing" / "x.prom", 3)):
             result = subprocess.run([sys.executable, PROGRAM, "--runs", self.runs, "--output", output], capture_output=True)
             self.assertEqual(result.returncode, code)
 
