@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <optional>
 
 #include "base/files/disk.h"
 #include "base/process/process.h"
@@ -45,6 +46,7 @@ std::vector<Path> partial_folders(const Path& folder) {
 struct Stopped {
   pid_t child = -1;
   Path partial;
+  std::optional<Outcome> outcome;  ///< unless it was only paused
 };
 Stopped stop_half_way(const TempDir& scratch, const Path& checkpoint, const Path& output, int signal) {
   for (int attempt = 0; attempt < 50; ++attempt) {
@@ -60,9 +62,12 @@ Stopped stop_half_way(const TempDir& scratch, const Path& checkpoint, const Path
       if (std::filesystem::exists(output)) break;
       ::usleep(200);
     }
+    std::optional<Outcome> outcome;
+    if (signal != SIGSTOP || std::filesystem::exists(output)) outcome = finish(scratch, child);
     const auto partial = partial_folders(output.parent_path());
-    if (!partial.empty() && !std::filesystem::exists(output)) return {child, partial.front()};
-    (void)finish(scratch, child);  // it was faster
+    const bool was_faster = outcome && outcome->code == 0;
+    if (!partial.empty() && !was_faster) return {child, partial.front(), outcome};
+    if (!outcome) (void)finish(scratch, child);
     std::filesystem::remove_all(output);
   }
   ADD_FAILURE() << "no run could be stopped half-way";
@@ -72,7 +77,7 @@ Stopped stop_half_way(const TempDir& scratch, const Path& checkpoint, const Path
 /// A run into "out" beside its checkpoint "c" that got half-way.
 struct HalfDone {
   explicit HalfDone(int signal) : run(stop_half_way(scratch, folder, out, signal)) {}
-  [[nodiscard]] Outcome ended() const { return finish(scratch, run.child); }
+  [[nodiscard]] Outcome ended() const { return run.outcome ? *run.outcome : finish(scratch, run.child); }
   [[nodiscard]] Outcome again() const { return tool(hdf5_arguments(folder, out)); }
 
   TempDir dir;
