@@ -129,7 +129,7 @@ CASES = {
     "sgd_nesterov": ("sgd_nesterov", "warmup_stable_decay", 0.02, THREE_RATES, 0.5, None, 3, []),
     "adadelta": ("adadelta", "linear_warmup", 1.0, THREE_RATES, 0.5, None, 2, ["model.tie_embeddings=true"]),
     "muon": ("muon", "warmup_cosine", 1e-3, THREE_RATES, 0.5, 0.9, 3, []),
-    "muon_spectral": ("muon_spectral", "constant", 2e-3, {}, None, None, 2, ["model.tie_embeddings=true"]),
+    "muon_spectral": ("muon_spectral", "constant", 3e-3, {}, None, None, 2, ["model.tie_embeddings=true"]),
     "frozen_start": ("adamw", "warmup_cosine", 3e-3, FROZEN_START, 0.3, 0.9, 4, ["train.micro_batch_size=1"]),
     "frozen_tied": ("anyprecision_bf16", "constant", 1e-3, {"model.embed_tokens.*": 0, "*norm*": 0}, None, 0.8, 2,
                     ["model.tie_embeddings=true", "shard.strategy=shard_optimizer"]),
@@ -304,7 +304,7 @@ def compare(args, folder, name, outputs):
     worst, error = compare_tensors(name, weights, expected)
     assert error <= limit, f"{name}: after {STEPS} steps {worst} differs by {error:.1e}"
     moved = dump.relative_error(start.tensors["weights"][worst], expected[worst].detach())
-    assert moved > 20 * limit, f"the weights hardly moved ({moved:.1e}): nothing was compared"
+    assert moved > 40 * limit, f"the weights hardly moved ({moved:.1e}): nothing was compared"
     for parameter, value in expected.items():
         frozen = not value.requires_grad
         assert not frozen or torch.equal(weights[parameter], start.tensors["weights"][parameter]), f"{name}: {parameter} moved"
