@@ -91,13 +91,13 @@ void Profiler::begin_step(std::int64_t step, double comm_wait_s) {
 }
 
 void Profiler::pause() {
-  if (!log_ || written_ || full_) return;
+  if (!is_recording()) return;
   activity_.record(nullptr);
   pauses_.push_back({.begin_s = steady_now_s()});
 }
 
 void Profiler::go_on() {
-  if (!log_ || written_ || full_) return;
+  if (!is_recording()) return;
   pauses_.back().end_s = steady_now_s();
   activity_.record(log_);
 }
@@ -113,7 +113,7 @@ void Profiler::begin_kernels() {
 }
 
 void Profiler::step_ended(double comm_wait_s) {
-  if (!log_ || written_ || full_) return;
+  if (!is_recording()) return;
   const double now_s = steady_now_s();
   log_->add(SpanKind::kStep, str(first_ + steps_), step_began_s_, now_s);
   full_ = log_->dropped() > 0;

@@ -41,6 +41,7 @@ class Profiler {
   void write();
 
  private:
+  [[nodiscard]] bool is_recording() const { return log_ != nullptr && !written_ && !full_; }
   /// Goes on without kernels if they cannot be recorded.
   void begin_kernels();
   /// Writes this rank's part into the run folder, which all ranks share; rank 0 merges the parts.

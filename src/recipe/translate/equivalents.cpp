@@ -317,8 +317,7 @@ std::vector<DraftLine> defaults_of(Trainer trainer) {
     add("optim.weight_decay", trainer == Trainer::kAutoModel ? "0.01" : "0.0");
     add("schedule.kind", trainer == Trainer::kAxolotl ? "warmup_cosine" : "constant");
   }
-  if (trainer == Trainer::kTrainingArguments || trainer == Trainer::kLlamaFactory)
-    add("train.micro_batch_size", "8");
+  if (takes_arguments(trainer)) add("train.micro_batch_size", "8");
   if (trainer == Trainer::kLlamaFactory) {
     add("data.seq_len", "2048");
     add("activation_checkpointing.policy", "full");

@@ -18,9 +18,14 @@ inline constexpr std::array<std::string_view, 5> echelon::kWords<echelon::recipe
     "axolotl", "automodel", "torchtitan", "LLaMA-Factory", "transformers"};
 namespace echelon::recipe {
 
+/// Are its defaults those of TrainingArguments?
+[[nodiscard]] constexpr bool takes_arguments(Trainer trainer) {
+  return trainer == Trainer::kTrainingArguments || trainer == Trainer::kLlamaFactory;
+}
+
 /// Does it train with the Trainer of transformers?
 [[nodiscard]] constexpr bool is_by_transformers(Trainer trainer) {
-  return trainer != Trainer::kAutoModel && trainer != Trainer::kTorchtitan;
+  return takes_arguments(trainer) || trainer == Trainer::kAxolotl;
 }
 
 /// What becomes of a setting.

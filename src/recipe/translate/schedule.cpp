@@ -18,9 +18,7 @@ constexpr std::string_view kSchedules =
 /// `share` of the run's steps, at most `most`, rounded as there: up by transformers, down by the others.
 std::int64_t share_of(double share, std::int64_t steps, std::int64_t most, Trainer trainer) {
   const double exact = share * static_cast<double>(steps);
-  const double whole = trainer == Trainer::kTrainingArguments || trainer == Trainer::kLlamaFactory
-                           ? std::ceil(exact)
-                           : std::floor(exact);
+  const double whole = takes_arguments(trainer) ? std::ceil(exact) : std::floor(exact);
   return std::min(static_cast<std::int64_t>(whole), most);
 }
 

@@ -197,9 +197,9 @@ class Translator : Collected {
       remark(*input("train.epochs"),
              "there the first of both ends a run; set train.epochs in place of train.steps if it is this");
     if (!steps_ && !epochs)
-      make_default("train.epochs", trainer_ == Trainer::kAutoModel                                 ? "10"
-                                   : is_by_transformers(trainer_) && trainer_ != Trainer::kAxolotl ? "3"
-                                                                                                   : "1");
+      make_default("train.epochs", trainer_ == Trainer::kAutoModel ? "10"
+                                   : takes_arguments(trainer_)     ? "3"
+                                                                   : "1");
   }
 
   void make_optimizer() {
