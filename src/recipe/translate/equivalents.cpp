@@ -17,8 +17,6 @@ constexpr std::string_view kQuantized =
     "frozen weights are not quantized; precision.frozen: bf16 halves them";
 constexpr std::string_view kParallel =
     "there is no tensor, pipeline, context or expert parallelism; sharding over all ranks takes its place";
-constexpr std::string_view kTrackers =
-    "a run writes metrics.jsonl; `echelon metrics RUN --to wandb` or mlflow exports it";
 constexpr std::string_view kKernels = "Echelon has kernels of its own";
 constexpr std::string_view kNoPython = "no Python runs";
 constexpr std::string_view kAdapter = "`echelon-ckpt import` reads an adapter";
@@ -64,7 +62,7 @@ constexpr Equivalent kHuggingFace[]{
     {"resume_from_checkpoint", Take::kNone, "",
      "a run goes on by itself from the newest checkpoint of its folder"},
     {"deepspeed", Take::kNone, "", "shard.strategy says what its stage says"},
-    {"report_to", Take::kNone, "", kTrackers},
+    {"report_to", Take::kInput, "metrics.tensorboard", ""},
     {"push_to_hub hub_", Take::kNone, "", "`echelon-ckpt export` writes a folder that can be uploaded"},
     {"model_name_or_path", Take::kInput, "model.from", ""},
     {"max_seq_length max_length block_size", Take::kCopy, "data.seq_len", ""},
@@ -96,7 +94,8 @@ constexpr Equivalent kAxolotl[]{
     {"peft_use_rslora", Take::kCopy, "lora.use_rslora", ""},
     {"trust_remote_code", Take::kNone, "", kNoPython},
     {"plugins", Take::kNone, "", kKernels},
-    {"wandb_ mlflow_", Take::kNone, "", kTrackers},
+    {"use_tensorboard", Take::kWords, "metrics.tensorboard", "true=true True=true"},
+    {"wandb_ mlflow_ use_wandb use_mlflow", Take::kNone, "", kTrackers},
     {"chat_template", Take::kNone, "", kTemplate},
     {"special_tokens.", Take::kNone, "", "they are those of the tokenizer's folder; nothing is padded"},
     {"eot_tokens", Take::kNone, "", "`echelon prepare --end-of-turn TOKEN`"},

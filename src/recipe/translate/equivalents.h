@@ -28,6 +28,10 @@ namespace echelon::recipe {
   return takes_arguments(trainer) || trainer == Trainer::kAxolotl;
 }
 
+/// What to do for a tracker of experiments.
+inline constexpr std::string_view kTrackers =
+    "a run writes metrics.jsonl; `echelon metrics RUN --to wandb` or mlflow exports it";
+
 /// What becomes of a setting.
 enum class Take : std::uint8_t {
   kCopy,   ///< its value is that of `key`

@@ -1,6 +1,7 @@
 #include "recipe/translate/translate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -85,6 +86,7 @@ class Translator : Collected {
     make_exemptions();
     make_products();
     make_recomputation();
+    make_trackers();
     leave_out_unused();
     Translation translation{{}, std::move(remarks)};
     for (const Key& key : keys()) {
@@ -187,9 +189,23 @@ class Translator : Collected {
     }
   }
 
+  /// What a part of an epoch is in steps is known only with the data.
+  std::optional<std::int64_t> whole_epochs() {
+    constexpr double kMost = 1e6;
+    const Setting* given = input("train.epochs");
+    double number = 0;
+    if (given == nullptr || !read_number(given->text, number).empty() || !(number > 0 && number < kMost) ||
+        number == std::ceil(number))
+      return count("train.epochs");
+    remark(*given,
+           "rounded up in train.epochs; to end there, set train.steps in its place: this x the samples of an "
+           "epoch / train.global_batch_size, which `echelon train` tells first");
+    return static_cast<std::int64_t>(std::ceil(number));
+  }
+
   void make_length() {
     steps_ = count_or_default("train.steps");
-    const auto epochs = steps_ ? std::nullopt : count("train.epochs");
+    const auto epochs = steps_ ? std::nullopt : whole_epochs();
     if (steps_ && input("train.steps") != nullptr)
       make("train.steps", std::to_string(*steps_), *input("train.steps"));
     if (epochs) make("train.epochs", std::to_string(*epochs), *input("train.epochs"));
@@ -313,6 +329,20 @@ class Translator : Collected {
       }
     }
     if (on != nullptr && tensorwise) make("precision.matmul", "fp8", *on);
+  }
+
+  /// A run itself writes for TensorBoard; "all" means what is installed there.
+  void make_trackers() {
+    const Setting* to = input("metrics.tensorboard");
+    if (to == nullptr) return;
+    std::string names = to->text;
+    std::erase_if(names, [](char c) { return c == '[' || c == ']' || c == '"' || c == ' '; });
+    bool others = false;
+    for (const std::string& name : split(names, ',')) {
+      if (name == "tensorboard" || name == "all") make("metrics.tensorboard", "true", *to);
+      others = others || (name != "tensorboard" && name != "none");
+    }
+    if (others) remark(*to, kTrackers);
   }
 
   /// torchtitan's "selective" is of every n-th block unless its option is "op".

@@ -142,6 +142,29 @@ TEST(Translate, ReadsTrainingArguments) {
   EXPECT_TRUE(remarks(made, "logging_steps: 0.1; metrics.every_steps is a whole number"));
 }
 
+TEST(Translate, RoundsEpochsUpAndSaysWhatEndsWithin) {
+  const auto with = [](const std::string& more) { return of("h.json", R"({"output_dir": "o", )" + more); };
+  const Translation made = with(R"("num_train_epochs": 2.5})");
+  EXPECT_EQ(value(made, "train.epochs"), "3");
+  EXPECT_TRUE(remarks(made, "line 1: num_train_epochs: 2.5; rounded up in train.epochs; to end there, set"));
+  EXPECT_FALSE(remarks(with(R"("num_train_epochs": 2.0})"), "num_train_epochs"));
+  EXPECT_FALSE(remarks(with(R"("num_train_epochs": 2.5, "max_steps": 9})"), "num_train_epochs")) << "unused";
+  EXPECT_EQ(value(of("a.yml", "base_model: m\nnum_epochs: 0.5\n"), "train.epochs"), "1");
+}
+
+TEST(Translate, WritesForTensorBoardWhereItIsReportedTo) {
+  const auto board = [](const std::string& to) {
+    const Translation made = of("h.json", R"({"output_dir": "o", "report_to": )" + to + "}");
+    return value(made, "metrics.tensorboard") + (remarks(made, "`echelon metrics RUN") ? " and others" : "");
+  };
+  EXPECT_EQ(board(R"("tensorboard")"), "true");
+  EXPECT_EQ(board(R"(["wandb", "tensorboard"])"), "true and others");
+  EXPECT_EQ(board(R"("all")"), "true and others");
+  EXPECT_EQ(board(R"("mlflow")"), " and others");
+  EXPECT_EQ(board(R"("none")") + board(R"(["none"])") + board("[]"), "");
+  EXPECT_EQ(value(of("a.yml", "base_model: m\nuse_tensorboard: true\n"), "metrics.tensorboard"), "true");
+}
+
 TEST(Translate, ReadsLlamaFactory) {
   const std::string example =
       "model_name_or_path: org/Small-1B\nstage: sft\ndo_train: true\nfinetuning_type: lora\nlora_rank: 4\n"
