@@ -26,7 +26,14 @@ NAMES = """
 step | echelon_step | Optimizer steps done.
 loss | echelon_loss | Training loss, nats.
 validation_loss | echelon_validation_loss | Validation loss, nats; only in lines of a validation.
+validation_loss/* | echelon_source_validation_loss{source} | Validation loss on one source, nats; only in lines of a validation.
 validation_accuracy | echelon_validation_accuracy | Share of samples classified correctly; only in lines of a validation.
+rouge1 | echelon_rouge_words | ROUGE-1 of generated texts; only in lines of a validation.
+rouge2 | echelon_rouge_pairs | ROUGE-2 of generated texts; only in lines of a validation.
+rougeL | echelon_rouge_longest | ROUGE-L of generated texts; only in lines of a validation.
+eval/* | echelon_evaluation_score{score} | Score of a task, 0 to 1; only in lines of an evaluation.
+rewards/* | echelon_reward{of} | Reward of answers, or share of pairs ranked right; only with preferences.
+logps/* | echelon_answer_log_probability{of} | Log-probability of answers; only with preferences.
 lr | echelon_learning_rate | Learning rate.
 grad_norm | echelon_gradient_norm | Norm of the gradients before clipping.
 loss_scale | echelon_loss_scale | Factor of the loss; only with fp16.
@@ -95,10 +102,13 @@ def label(name):
 
 
 def found(values, place):
-    """[(word or None, number)] at a place of a line."""
+    """[(word or None, number)] at a place of a line: of an object, or of names that begin with the place."""
     *outer, last = place.split("/")
+    begin = place[:-1]
+    flat = {name[len(begin):]: number for name, number in values.items() if last == "*" and name.startswith(begin)}
     for word in outer:
         values = values.get(word) if isinstance(values, dict) else None
+    values = flat or values
     if not isinstance(values, dict):
         return []
     if last != "*" and "," not in last:

@@ -101,14 +101,18 @@ class Metrics(unittest.TestCase):
 
     def test_numbers_of_an_object_have_a_label(self):
         self.write("a", LINE | {"unit_grad_norms": {'x"} 1': 0.25, "two\nlines": 1, "text": "1"}, "breakdown_s": 3, "spread": {"work_s": 1}})
+        self.write("c", LINE | {"eval/piqa/acc": 0.5, "validation_loss/code": 1.5, "validation_loss/web": None, "rewards/margins": -1.0})
         self.write("b", LINE)
         self.samples()
         found = {(sample.name, *sample.labels.values()): sample.value
                  for family in text_string_to_metric_families(self.output.read_text()) for sample in family.samples}
         self.assertEqual({key for key in found if key[0] == "echelon_unit_gradient_norm"},
-                         {("echelon_unit_gradient_norm", "a", 'x"} 1'), ("echelon_unit_gradient_norm", "b", "root")})
+                         {("echelon_unit_gradient_norm", "a", 'x"} 1'), ("echelon_unit_gradient_norm", "b", "root"),
+                          ("echelon_unit_gradient_norm", "c", "root")})
         self.assertEqual((found["echelon_step_part_seconds", "b", "compute"], found["echelon_memory_bytes", "b", "weights"]), (0.2, 4096))
         self.assertEqual((found["echelon_rank_work_seconds", "b", "max"], found["echelon_slowest_rank", "b"]), (0.2, 3))
+        self.assertEqual({key[1:]: value for key, value in found.items() if key[0] == "echelon_source_validation_loss"}, {("c", "code"): 1.5})
+        self.assertEqual((found["echelon_evaluation_score", "c", "piqa/acc"], found["echelon_reward", "c", "margins"]), (0.5, -1.0))
         self.assertNotIn(("echelon_rank_work_seconds", "b", "max_rank"), found)
         self.assertNotIn(("echelon_slowest_rank", "a"), found)
 

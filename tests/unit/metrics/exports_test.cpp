@@ -42,6 +42,15 @@ Line line_of(const std::string& text) {
   return parse_line(text).value();
 }
 
+TEST(Prometheus, NamesOfSourcesAndTasksAreLabels) {
+  EXPECT_MENTIONS(
+      prometheus_page("r", line_of(R"({"step": 4, "validation_loss": 3, "validation_loss/code": 1.5,)"
+                                   R"( "eval/piqa/acc": 0.5})")),
+      "echelon_validation_loss{run=\"r\"} 3\n",
+      "echelon_source_validation_loss{run=\"r\",source=\"code\"} 1.5\n",
+      "echelon_evaluation_score{run=\"r\",score=\"piqa/acc\"} 0.5\n");
+}
+
 TEST(Prometheus, AMetricOfSeveralNumbersHasALabel) {
   const std::string page = prometheus_page(
       "a\"b\\", line_of(R"({"step": 4, "unknown": 1, "breakdown_s": {"compute": 0.5, "other": 0},)"
