@@ -143,6 +143,7 @@ void make_folder(const Path& path, const Path& wanted, Code code) {
   const Path above = path.has_parent_path() ? path.parent_path() : Path(".");
   const bool goes_on = error == 0 || error == ENOENT || error == ENOTDIR;
   if (above == path || !goes_on) refuse(reason(error));
+  if (is(path, S_IFLNK)) refuse(str("'", path.string(), "' is a symbolic link that leads to no folder"));
   make_folder(above, wanted, code);
   // EEXIST: another rank may have created it first.
   if (disk().mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) refuse(reason(errno));

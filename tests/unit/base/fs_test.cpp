@@ -130,6 +130,18 @@ TEST_F(FileSystem, MakeDirectoriesNamesTheFileInTheWay) {
   }
 }
 
+TEST_F(FileSystem, MakeDirectoriesNamesTheLinkInTheWay) {
+  publish_file(file("f"), "", Code::kUsage);
+  std::filesystem::create_symlink("nothing", file("dangling"));
+  std::filesystem::create_symlink("f", file("to-file"));
+  for (const char* name : {"dangling", "dangling/below", "to-file"}) {
+    const std::string link = file(std::string(name).substr(0, std::string(name).find('/'))).string();
+    EXPECT_EQ(error_of([&] { make_directories(file(name), Code::kUsage); }),
+              "2: cannot create folder '" + file(name).string() + "': '" + link +
+                  "' is a symbolic link that leads to no folder");
+  }
+}
+
 TEST_F(FileSystem, DescriptorsAreClosedWithTheirOwner) {
   publish_file(file("a"), "x", Code::kUsage);
   int raw = -1;
