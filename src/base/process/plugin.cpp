@@ -2,6 +2,12 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <sys/resource.h>
+
+#include <string_view>
+
+#include "base/error.h"
+#include "base/str.h"
 
 namespace echelon {
 
@@ -13,8 +19,17 @@ std::filesystem::path plugin_path(const char* library) {
 
 void* open_library(const std::filesystem::path& file, std::string& why) {
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) why = dlerror();
-  return handle;
+  if (handle != nullptr) return handle;
+  why = dlerror();
+  // Callers tell of a library that is missing, and the loader names no limit.
+  rlimit limit{};
+  const auto says = [&why](std::string_view words) { return why.find(words) != why.npos; };
+  if ((says("failed to map") || says("allocate memory")) && ::getrlimit(RLIMIT_AS, &limit) == 0 &&
+      limit.rlim_cur != RLIM_INFINITY)
+    throw Error(Code::kEnvironment, why, ": this process may have ",
+                human_bytes(static_cast<double>(limit.rlim_cur)),
+                " of addresses; raise the limit (ulimit -v)");
+  return nullptr;
 }
 
 std::filesystem::path loaded_file(const char* name) {

@@ -9,6 +9,7 @@ namespace echelon {
 [[nodiscard]] std::filesystem::path plugin_path(const char* library);
 
 /// Loads a library with RTLD_NOW | RTLD_LOCAL. Returns null, with the loader's reason in `why`.
+/// Throws Error(kEnvironment) if a limit on addresses (ulimit -v) is in the way.
 [[nodiscard]] void* open_library(const std::filesystem::path& file, std::string& why);
 
 /// Path of the library of this process whose file's name begins with `name`; empty: none is loaded.
