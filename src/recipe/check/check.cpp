@@ -53,7 +53,7 @@ void check_data(const Recipe& recipe, std::vector<Conflict>& found) {
          "them: add the file of data.validation.path to data.validation.sources, or remove one"});
   }
   const bool wants_pairs = takes_pairs(recipe.model.kind);
-  if (gives_pairs(kind) != wants_pairs && !gives_images(kind)) {
+  if (gives_pairs(kind) != wants_pairs && !gives_images(kind) && !takes_images(recipe.model.kind)) {
     found.push_back(
         {{"data.kind", "model.kind"},
          str("data.kind is ", word_of(kind), "; model.kind: ", word_of(recipe.model.kind), " trains on ",
