@@ -24,7 +24,7 @@ COMPRESSIONS = ["none", "snappy", "gzip", "brotli", "zstd", "lz4"]
 LETTERS = ["plain words", "Grüße, 日本", "🙂", '"\\/', "\n\t\r", "\x00\x01\x1f\x7f", " \u2028", "</s>", ""]
 # What a message has beside its text, told in full by the template.
 TEMPLATE = ("{% for m in messages %}{{ m.role }} {% generation %}{% for key in m %}{{ key }} {{ m[key] | tojson }} {% endfor %}"
-            "<|im_end|>{% endgeneration %}{% endfor %}{{ tools | tojson }}")
+            "<|im_end|>{% endgeneration %}{% endfor %}{{ tools | tojson }}{{ tone | default('') }}")
 
 
 class Checks:
@@ -135,13 +135,14 @@ class Checks:
 
         rows = [[message(role) for role in ("user", "assistant") * self.random.randrange(1, 4)] for _ in range(60)]
         tools = [some(lambda: [{"name": "f", "parameters": None}]) for _ in rows]
+        values = [some(lambda: {"tone": self.random.choice(["calm", "loud"])}) for _ in rows]
         chat = ("--format", "chat")
         for kind, options in itertools.product(
                 (pa.list_(struct), pa.large_list(struct)),
                 ({}, {"use_dictionary": False, "column_encoding": {f"messages.list.element.{name}": "BYTE_STREAM_SPLIT" for name in
                                                                   ("half", "share", "large")}})):
-            path = self.write("chats.parquet", pa.table({"messages": pa.array(rows, kind), "tools": tools}), row_group_size=13,
-                              **options)
+            path = self.write("chats.parquet", pa.table({"messages": pa.array(rows, kind), "tools": tools,
+                                                          "chat_template_kwargs": values}), row_group_size=13, **options)
             self.same(path, jsonl_format=chat)
         self.same(self.write("no_tools.parquet", pa.table({"messages": pa.array(rows, pa.list_(struct))})), jsonl_format=chat)
         prompts = pa.table({"q": [self.text() + "?" for _ in rows], "a": [self.text() + "." for _ in rows]})

@@ -134,6 +134,12 @@ ChatEncoder::Placed ChatEncoder::place_checked(const RenderedChat& chat, const C
   refuse(found.front());
 }
 
+nlohmann::ordered_json ChatEncoder::variables_for(const Conversation& conversation) const {
+  nlohmann::ordered_json all = source_.variables;
+  all.update(conversation.variables);
+  return all;
+}
+
 EncodedChat ChatEncoder::encode(const Conversation& conversation, TextEncoder& encoder,
                                 std::size_t first) const {
   if (source_.has_tool_template && !conversation.tools.is_null()) {
@@ -142,8 +148,9 @@ EncodedChat ChatEncoder::encode(const Conversation& conversation, TextEncoder& e
                 "to a file and name it with --chat-template FILE");
   }
   if (!template_.marks_generation()) require_trained(conversation.messages, first);
+  const nlohmann::ordered_json variables = variables_for(conversation);
   const MaskedChat masked =
-      mask_chat(template_, {conversation.messages, conversation.tools, source_.variables, false, source_.now},
+      mask_chat(template_, {conversation.messages, conversation.tools, variables, false, source_.now},
                 std::string(kAssistant), changed_, first);
   EncodedChat made;
   Placed placed = place_checked(masked.chat, conversation, encoder, made.typed_tokens);
@@ -158,8 +165,9 @@ EncodedChat ChatEncoder::encode(const Conversation& conversation, TextEncoder& e
 
 std::vector<std::int32_t> ChatEncoder::encode_prompt(const Conversation& conversation,
                                                      TextEncoder& encoder) const {
+  const nlohmann::ordered_json variables = variables_for(conversation);
   const RenderedChat chat =
-      template_.render({conversation.messages, conversation.tools, source_.variables, true, source_.now});
+      template_.render({conversation.messages, conversation.tools, variables, true, source_.now});
   std::vector<std::int32_t> ids;
   if (typed_ != TypedTokens::kEscape) encoder.encode(chat.text, ids);
   if (typed_ == TypedTokens::kAllow) return ids;

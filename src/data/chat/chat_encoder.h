@@ -50,6 +50,7 @@ class ChatEncoder {
 
  private:
   struct Placed;
+  [[nodiscard]] nlohmann::ordered_json variables_for(const Conversation& conversation) const;
   /// `typed_count`: set to how many special tokens stand in messages.
   [[nodiscard]] Placed place_checked(const RenderedChat& chat, const Conversation& conversation,
                                      TextEncoder& encoder, std::uint64_t& typed_count) const;

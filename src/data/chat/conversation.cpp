@@ -159,6 +159,15 @@ Json take_tools(Json& object, const ChatOptions& options) {
   return tools->empty() ? Json() : std::move(*tools);
 }
 
+/// The values of a line for the template.
+Json take_variables(const Json& object) {
+  const auto field = object.find(kVariables);
+  if (field == object.end() || field->is_null()) return Json::object();
+  if (!field->is_object())
+    refuse(str("field '", kVariables, "' is ", field->type_name(), ", expected an object"));
+  return *field;
+}
+
 /// The messages of a field; a text is one message of `role`.
 Json messages_in(const Json& object, const std::string& name, std::string_view role,
                  const ChatOptions& options) {
@@ -204,7 +213,8 @@ std::vector<TextBeside> texts_beside(const ChatOptions& options, const PromptFie
 Conversation read_conversation(std::string_view line, const ChatOptions& options,
                                const PromptFields& fields) {
   Json object = read_object(line);
-  Conversation made{.messages = {}, .tools = take_tools(object, options)};
+  Conversation made{
+      .messages = {}, .tools = take_tools(object, options), .variables = take_variables(object)};
   require_options(object, options, fields);
   if (!fields.prompt.empty()) {
     const std::string context = text_if_any(object, options.context);
@@ -231,7 +241,9 @@ Conversation read_conversation(std::string_view line, const ChatOptions& options
 
 Preference read_preference(std::string_view line, const ChatOptions& options) {
   Json object = read_object(line);
-  Preference made{.prompt = {.messages = Json::array(), .tools = take_tools(object, options)},
+  Preference made{.prompt = {.messages = Json::array(),
+                             .tools = take_tools(object, options),
+                             .variables = take_variables(object)},
                   .chosen = messages_in(object, "chosen", kAssistant, options),
                   .rejected = messages_in(object, "rejected", kAssistant, options)};
   require_options(object, options, {});

@@ -11,7 +11,12 @@ namespace echelon::data {
 struct Conversation {
   nlohmann::ordered_json messages;  ///< objects with "role" and "content"
   nlohmann::ordered_json tools;     ///< a list, or null
+  /// Values for the template, of this conversation alone.
+  nlohmann::ordered_json variables = nlohmann::ordered_json::object();
 };
+
+/// The field of a line with Conversation::variables; its name is trl's.
+inline constexpr const char* kVariables = "chat_template_kwargs";
 
 /// Names of the fields of a prompt and its response; empty: a line holds messages.
 struct PromptFields {

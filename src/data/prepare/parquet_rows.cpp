@@ -82,6 +82,7 @@ std::vector<WantedColumn> wanted_columns(const PrepareOptions& options) {
   }
   if (!options.chats()) return columns;
   columns.push_back({.name = options.chat.tools, .option = "--tools", .may_lack = true});
+  columns.push_back({.name = kVariables, .option = "--format chat", .may_lack = true});
   for (const auto& [field, option] : texts_beside(options.chat, {options.input, options.target})) {
     if (std::ranges::find(columns, field, &WantedColumn::name) == columns.end())
       columns.push_back({.name = field, .option = option, .may_lack = true});

@@ -500,6 +500,32 @@ TEST_F(PrepareChat, LeavesOutMembersThatOnlyOtherRowsOfAColumnHave) {
       << "a text has what its author wrote";
 }
 
+TEST_F(PrepareChat, ALineMayHaveValuesForTheTemplate) {
+  use("{{ tone }}\n" + std::string(kChatMl));
+  options_.chat.variables = {"tone=calm"};
+  Json loud = chat({{"user", "Hi"}, {"assistant", "the"}});
+  const Json calm = loud;
+  loud["chat_template_kwargs"] = {{"tone", "loud"}};
+  source({calm, loud, calm});
+  (void)run();
+  ASSERT_EQ(stored().size(), 3U);
+  EXPECT_TRUE(stored()[0].starts_with("calm\n"));
+  EXPECT_TRUE(stored()[1].starts_with("loud\n"));
+  EXPECT_EQ(stored()[2], stored()[0]);
+  loud["chat_template_kwargs"] = "{}";
+  options_.output = (dir_ / "other").string();
+  EXPECT_EQ(refusal_of(loud.dump()), "field 'chat_template_kwargs' is string, expected an object");
+
+  options_.output = (dir_ / "out").string();
+  options_.force = true;
+  options_.format = TextFormat::kPreference;
+  const Json pair{
+      {"prompt", "a"}, {"chosen", "the"}, {"rejected", "he"}, {"chat_template_kwargs", {{"tone", "loud"}}}};
+  source({pair});
+  (void)run();
+  for (const std::string& answer : stored()) EXPECT_TRUE(answer.starts_with("loud\n")) << answer;
+}
+
 TEST_F(PrepareChat, TurnsOfAPromptMayChangeBecauseTheyAreNotTrained) {
   use("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% if loop.last and m.role == 'assistant' %}!{% "
       "endif %}<|im_end|>{% "
