@@ -1,6 +1,9 @@
 #include "text/tokenizer_folder.h"
 
+#include <algorithm>
+#include <array>
 #include <map>
+#include <string>
 
 #include "base/error.h"
 #include "base/files/fs.h"
@@ -13,9 +16,22 @@ namespace {
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
 
+// Members of tokenizer_config.json whose tokens transformers adds to those of tokenizer.json: 4 writes the
+// first two, 5 the others.
+constexpr std::array kLists{"added_tokens_decoder", "additional_special_tokens", "extra_special_tokens",
+                            "model_specific_special_tokens"};
+
+/// `who`: encodes text otherwise.
+[[noreturn]] void refuse(const std::filesystem::path& folder, const std::string& what, const char* who) {
+  throw Error(Code::kData, '\'', (folder / kTokenizerConfig).string(), "': ", what, ", so ", who,
+              " encodes text in another way: load the folder with ", who,
+              " and write it with save_pretrained, which makes both alike");
+}
+
+/// Of a token that is written as text, or as an object with its flags.
 std::string content_of(const nlohmann::json& token) {
-  const auto content = token.is_object() ? token.find("content") : token.end();
-  return content != token.end() && content->is_string() ? content->get<std::string>() : "";
+  const nlohmann::json content = token.is_object() ? token.value("content", nlohmann::json()) : token;
+  return content.is_string() ? content.get<std::string>() : "";
 }
 
 bool flag_of(const nlohmann::json& token, const char* name) {
@@ -26,6 +42,7 @@ bool flag_of(const nlohmann::json& token, const char* name) {
 std::string difference(const nlohmann::json& token, const std::map<std::string, nlohmann::json>& known) {
   const auto ours = known.find(content_of(token));
   if (ours == known.end()) return "is not in";
+  if (token.is_string()) return "";  // which states no flags
   for (const char* name : {"lstrip", "rstrip", "single_word"}) {
     if (flag_of(token, name) != flag_of(ours->second, name)) return str("has another ", name, " than in");
   }
@@ -43,25 +60,28 @@ TokenizerFolder::TokenizerFolder(const std::filesystem::path& tokenizer_file)
                    : std::string();
       }) {}
 
+nlohmann::json TokenizerFolder::config() const {
+  return tokenizer_config_of(file_, path_.string());
+}
+
 void TokenizerFolder::require_same_tokens(std::string_view tokenizer) const {
-  const std::string text = this->text(kTokenizerConfig);
-  if (text.empty() || tokenizer_file_name(tokenizer) != "tokenizer.json") return;
-  const std::string file = (path_ / kTokenizerConfig).string();
-  const nlohmann::json config = parse_foreign_json(text, file, Code::kData);
-  const auto added = config.is_object() ? config.find("added_tokens_decoder") : config.end();
-  if (added == config.end() || !added->is_object() || added->empty()) return;
-  std::map<std::string, nlohmann::json> known;
+  if (tokenizer_file_name(tokenizer) != "tokenizer.json") return;
+  const nlohmann::json config = this->config();
+  const auto has = [&](const char* name) { return config.contains(name); };
+  if (std::ranges::none_of(kLists, has)) return;
   const nlohmann::json json = parse_foreign_json(tokenizer, "tokenizer.json", Code::kData);
+  std::map<std::string, nlohmann::json> known;
   for (const nlohmann::json& token : json.value("added_tokens", nlohmann::json::array()))
     known.emplace(content_of(token), token);
-  for (const nlohmann::json& token : *added) {
-    const std::string content = content_of(token);
-    const std::string problem = difference(token, known);
-    if (problem.empty()) continue;
-    throw Error(Code::kData, '\'', file, "': the token '", printable(content), "' of added_tokens_decoder ",
-                problem,
-                " tokenizer.json beside it, so transformers encodes text in another way: load the folder "
-                "with transformers and write it with save_pretrained, which makes both alike");
+  for (const char* list : kLists) {
+    for (const nlohmann::json& token : config.value(list, nlohmann::json())) {
+      const std::string problem = difference(token, known);
+      if (!problem.empty())
+        refuse(path_,
+               str("the token '", printable(content_of(token)), "' of ", list, ' ', problem,
+                   " tokenizer.json beside it"),
+               "transformers");
+    }
   }
 }
 

@@ -8,9 +8,8 @@
 
 namespace echelon {
 
-/// Files beside a tokenizer's.
+/// A file beside a tokenizer's.
 inline constexpr const char* kChatTemplate = "chat_template.jinja";
-inline constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 
 /// The folder in which a tokenizer's file lies, with what may lie beside it: the other files of a Hugging
 /// Face model.
@@ -25,11 +24,13 @@ class TokenizerFolder {
   /// Content of a file; empty: there is none. Throws Error(kData) for one that cannot be read or has more
   /// than 16 MiB.
   [[nodiscard]] std::string text(const std::string& name) const { return file_(name); }
+  /// See tokenizer_config_of().
+  [[nodiscard]] nlohmann::json config() const;
   /// Returns the ends that the model's files state; see special_ids_of().
   [[nodiscard]] SpecialIds special_ids() const;
   /// `tokenizer`: the bytes of the folder's tokenizer file. Throws Error(kData) if it is a tokenizer.json,
-  /// and added_tokens_decoder of tokenizer_config.json adds a token or changes one: transformers would encode
-  /// text in another way.
+  /// and tokenizer_config.json has a list with a token that it lacks or has otherwise: transformers would
+  /// encode text in another way.
   void require_same_tokens(std::string_view tokenizer) const;
 
  private:

@@ -154,20 +154,14 @@ nlohmann::ordered_json ChatSource::identity(const ChatOptions& options) const {
 
 ChatSource load_chat_source(const ChatOptions& options, const TokenizerFolder& folder,
                             const Tokenizer& tokenizer) {
-  const std::string config_text = folder.text(kTokenizerConfig);
-  const std::string config_file = (folder.path() / kTokenizerConfig).string();
-  const nlohmann::json config = config_text.empty()
-                                    ? nlohmann::json::object()
-                                    : parse_foreign_json(config_text, config_file, Code::kData);
-  if (!config.is_object()) throw Error(Code::kData, config_file, " is no JSON object");
+  nlohmann::json config = folder.config();
   ChatSource source;
   find_template(options, folder, config, source);
   add_special_tokens(config, tokenizer, source.variables);
   add_variables(options, source.variables);
-  if (!config_text.empty()) {
-    Json rest = parse_ordered_json(config_text, config_file, Code::kData);
-    rest.erase("chat_template");
-    source.tokenizer_config = rest.dump(2) + "\n";
+  if (!config.empty()) {
+    config.erase("chat_template");
+    source.tokenizer_config = config.dump(2) + "\n";
   }
   source.now = time_of(options.date);
   source.ends = ends_of(options, folder, source.variables, tokenizer);

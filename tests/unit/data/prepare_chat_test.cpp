@@ -269,6 +269,22 @@ TEST_F(PrepareChat, TrainsAnEndThatIsThePaddingToo) {
   EXPECT_EQ(stored(), (Texts{"<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n[the he<|im_end|>\n]"}));
 }
 
+TEST_F(PrepareChat, AConfigurationMayListManyTokens) {
+  Json document = Json::parse(read_bytes(dir_ / "hf/tokenizer.json"));
+  Json config{{"eos_token", "<|im_end|>"}, {"added_tokens_decoder", Json::object()}};
+  for (int i = 0; i < 1100; ++i) {  // Gemma 3 has 6,000
+    Json token = document["added_tokens"][0];
+    token["content"] = str("<unused", i, ">");
+    token["id"] = 264 + i;
+    document["added_tokens"].push_back(token);
+    token.erase("id");
+    config["added_tokens_decoder"][str(264 + i)] = token;
+  }
+  write_bytes(dir_ / "hf/tokenizer.json", document.dump());
+  write_bytes(dir_ / "hf/tokenizer_config.json", config.dump());
+  EXPECT_EQ(run().chat->samples, 1U);
+}
+
 TEST_F(PrepareChat, CountsConversationsWithoutTargetAndLeavesThemOut) {
   std::vector<Json> lines(20, chat({{"user", "a"}, {"assistant", "b"}}));
   lines[7] = chat({{"user", "only"}});

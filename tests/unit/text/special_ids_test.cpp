@@ -58,6 +58,16 @@ TEST(SpecialIds, DocumentsEndAsTheModelSays) {
   EXPECT_EQ(end_of({{"tokenizer_config.json", R"({"eos_token": "[BOT]"})"}}), 1);
 }
 
+TEST(SpecialIds, TokensAreThoseOfTheMapWhereTheConfigurationListsNone) {
+  const std::string map = R"({"eos_token": {"content": "[BOT]", "lstrip": false}})";
+  const auto end_beside_map = [&](const char* config) {
+    return end_of({{"tokenizer_config.json", config}, {"special_tokens_map.json", map}});
+  };
+  EXPECT_EQ(end_beside_map(R"({"eos_token": "[EOT]"})"), 1);
+  EXPECT_EQ(end_beside_map(""), 1);
+  EXPECT_EQ(end_beside_map(R"({"eos_token": "[EOT]", "added_tokens_decoder": {}})"), 2);
+}
+
 TEST(SpecialIds, FilesThatSaySomethingElseAreRefused) {
   const auto refusal = [](const char* name, const char* text) {
     return message_of([&] { (void)ids_of({{name, text}}); });
@@ -93,11 +103,13 @@ TEST(SpecialIds, AnIdThatATokenizerDoesNotHaveStandsForNoText) {
 }
 
 TEST(TokenizerFolder, RefusesTokensThatItsConfigurationAddsOrChanges) {
-  const auto check = [](const nlohmann::ordered_json& token) {
-    const std::string config = str(R"({"added_tokens_decoder": {"2": )", token.dump(), "}}");
+  const auto check_config = [](const std::string& config) {
     const TokenizerFolder folder(
         "hf", [&](const std::string& name) { return name == kTokenizerConfig ? config : std::string(); });
     folder.require_same_tokens(testing::byte_level_json());
+  };
+  const auto check = [&](const nlohmann::ordered_json& token) {
+    check_config(str(R"({"added_tokens_decoder": {"2": )", token.dump(), "}}"));
   };
   nlohmann::ordered_json token = testing::byte_level_document()["added_tokens"][2];
   token["special"] = false;  // which changes no ids
@@ -110,6 +122,15 @@ TEST(TokenizerFolder, RefusesTokensThatItsConfigurationAddsOrChanges) {
             "'hf/tokenizer_config.json': the token '<new>' of added_tokens_decoder is not in tokenizer.json "
             "beside it, so transformers encodes text in another way: load the folder with transformers and "
             "write it with save_pretrained, which makes both alike");
+  // As transformers 5 writes them.
+  check_config(
+      R"({"extra_special_tokens": ["[PAD]"], "model_specific_special_tokens": {"a_token": "[BOT]"}})");
+  for (const char* tokens :
+       {R"("additional_special_tokens": ["[PAD]", "<new>"])", R"("extra_special_tokens": ["<new>"])",
+        R"("extra_special_tokens": {"a": "<new>"})",
+        R"("model_specific_special_tokens": {"a_token": "<new>"})"})
+    EXPECT_MENTIONS(message_of([&] { check_config(str('{', tokens, '}')); }), "the token '<new>' of ",
+                    "_special_tokens is not in tokenizer.json");
 }
 
 }  // namespace
