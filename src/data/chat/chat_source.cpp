@@ -85,6 +85,20 @@ void add_special_tokens(const nlohmann::json& config, const Tokenizer& tokenizer
     for (const nlohmann::json& token : *more) texts.push_back(token_text(token));
     if (!texts.empty()) variables["additional_special_tokens"] = std::move(texts);
   }
+  // Tokens with names of the model's own, such as image_token.
+  const auto add = [&](const std::string& name, const nlohmann::json& token) {
+    if (std::string text = token_text(token); !text.empty() && !variables.contains(name))
+      variables[name] = std::move(text);
+  };
+  for (const char* more : {"model_specific_special_tokens", "extra_special_tokens"}) {
+    const nlohmann::json tokens = config.value(more, nlohmann::json());
+    for (const auto& [name, token] : tokens.items()) {
+      if (tokens.is_object()) add(name, token);
+    }
+  }
+  for (const auto& [name, token] : config.items()) {
+    if (name.ends_with("_token")) add(name, token);
+  }
 }
 
 void add_variables(const ChatOptions& options, Json& variables) {

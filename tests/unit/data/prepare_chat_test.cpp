@@ -269,6 +269,20 @@ TEST_F(PrepareChat, TrainsAnEndThatIsThePaddingToo) {
   EXPECT_EQ(stored(), (Texts{"<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n[the he<|im_end|>\n]"}));
 }
 
+TEST_F(PrepareChat, TemplatesGetTheTokensThatTheModelNames) {
+  use("{{ bos_token }}{{ image_token }}{{ sound_token }}{{ eoi_token }}\n" + std::string(kChatMl));
+  Json config{{"eos_token", "<|im_end|>"},
+              {"bos_token", "[EOT]"},
+              {"image_token", "<|user|>"},
+              {"extra_special_tokens", {{"sound_token", "[PAD]"}}},
+              {"model_specific_special_tokens", {{"eoi_token", "[BOT]"}}}};
+  write_bytes(dir_ / "hf/tokenizer_config.json", config.dump());
+  write_bytes(dir_ / "hf/special_tokens_map.json", R"({"bos_token": "<|im_start|>"})");
+  run();
+  EXPECT_TRUE(stored()[0].starts_with("<|im_start|><|user|>[PAD][BOT]\n")) << stored()[0];
+  EXPECT_EQ(Json::parse(read_bytes(dir_ / "out/tokenizer_config.json"))["bos_token"], "<|im_start|>");
+}
+
 TEST_F(PrepareChat, AConfigurationMayListManyTokens) {
   Json document = Json::parse(read_bytes(dir_ / "hf/tokenizer.json"));
   Json config{{"eos_token", "<|im_end|>"}, {"added_tokens_decoder", Json::object()}};
