@@ -21,6 +21,13 @@ constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
 constexpr std::array kLists{"added_tokens_decoder", "additional_special_tokens", "extra_special_tokens",
                             "model_specific_special_tokens"};
 
+// Tokenizer classes of transformers 4 that go by add_bos_token. All others, and version 5, go by the
+// post-processor.
+constexpr std::array<std::string_view, 5> kFlaggedClasses{
+    "LlamaTokenizer", "CodeLlamaTokenizer", "GemmaTokenizer", "CohereTokenizer", "GPTNeoXTokenizer"};
+
+constexpr const char* kPrefix = "add_prefix_space";
+
 /// `who`: encodes text otherwise.
 [[noreturn]] void refuse(const std::filesystem::path& folder, const std::string& what, const char* who) {
   throw Error(Code::kData, '\'', (folder / kTokenizerConfig).string(), "': ", what, ", so ", who,
@@ -68,7 +75,7 @@ void TokenizerFolder::require_same_tokens(std::string_view tokenizer) const {
   if (tokenizer_file_name(tokenizer) != "tokenizer.json") return;
   const nlohmann::json config = this->config();
   const auto has = [&](const char* name) { return config.contains(name); };
-  if (std::ranges::none_of(kLists, has)) return;
+  if (std::ranges::none_of(kLists, has) && !has(kPrefix)) return;
   const nlohmann::json json = parse_foreign_json(tokenizer, "tokenizer.json", Code::kData);
   std::map<std::string, nlohmann::json> known;
   for (const nlohmann::json& token : json.value("added_tokens", nlohmann::json::array()))
@@ -83,6 +90,26 @@ void TokenizerFolder::require_same_tokens(std::string_view tokenizer) const {
                "transformers");
     }
   }
+  const nlohmann::json step = json.value("pre_tokenizer", nlohmann::json());
+  const nlohmann::json prefix = config.value(kPrefix, nlohmann::json());
+  if (prefix.is_boolean() && step.is_object() && step.value("type", nlohmann::json()) == "ByteLevel" &&
+      step.value(kPrefix, prefix) != prefix)
+    refuse(path_, str(kPrefix, " is ", prefix.dump(), ", unlike in tokenizer.json beside it"),
+           "transformers 4");
+}
+
+void TokenizerFolder::require_same_begin(const Tokenizer& tokenizer) const {
+  const nlohmann::json config = this->config();
+  std::string kind = content_of(config.value("tokenizer_class", nlohmann::json()));
+  if (kind.ends_with("Fast")) kind.resize(kind.size() - 4);
+  if (std::ranges::find(kFlaggedClasses, kind) == kFlaggedClasses.end()) return;
+  const nlohmann::json flag = config.value("add_bos_token", nlohmann::json());
+  const std::int32_t bos = tokenizer.bos_id();
+  if (!flag.is_boolean() || flag == (bos >= 0)) return;
+  const std::string begin = bos < 0 ? "no token" : str('\'', printable(tokenizer.name_of(bos)), '\'');
+  refuse(path_,
+         str("add_bos_token is ", flag.dump(), ", but the tokenizer beside it begins a text with ", begin),
+         "transformers 4");
 }
 
 SpecialIds TokenizerFolder::special_ids() const {

@@ -29,9 +29,12 @@ class TokenizerFolder {
   /// Returns the ends that the model's files state; see special_ids_of().
   [[nodiscard]] SpecialIds special_ids() const;
   /// `tokenizer`: the bytes of the folder's tokenizer file. Throws Error(kData) if it is a tokenizer.json,
-  /// and tokenizer_config.json has a list with a token that it lacks or has otherwise: transformers would
-  /// encode text in another way.
+  /// and tokenizer_config.json has a list with a token that it lacks or has otherwise, or another
+  /// add_prefix_space: transformers would encode text in another way.
   void require_same_tokens(std::string_view tokenizer) const;
+  /// Throws Error(kData) if add_bos_token of tokenizer_config.json says otherwise than `tokenizer`, the
+  /// folder's, whether BOS begins a text, and transformers 4 would heed it.
+  void require_same_begin(const Tokenizer& tokenizer) const;
 
  private:
   std::filesystem::path path_;

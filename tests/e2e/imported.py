@@ -207,6 +207,12 @@ class Tests(product.Case):
         letter = next(c for c in added if c.isalpha())
         self.assertEqual(whole[:len(whole) - len(added) + added.index(letter)] + "\n", sampled([39, LETTERS.index(letter)], "soon"))
 
+    def test_a_folder_whose_files_begin_texts_in_two_ways_is_refused(self):
+        folder = self.chat_folder(IM_END)
+        (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "LlamaTokenizer", "add_bos_token": true}')
+        said = self.command(product.ECHELON, "sample", "hf", "--prompt", "the", "--tokens", 2, code=4).err
+        self.assertIn("add_bos_token is true, but the tokenizer beside it begins a text with no token", said)
+
     def comes_back(self, model, ranks=(2,)):
         source = self.make_folder(model)
         self.command(product.CKPT, "import", source, "--output", "imported")

@@ -46,10 +46,9 @@ void settle_tokenizer(PrepareOptions& options, const ProgressCallback& progress)
   const TokenizerFolder folder(file);
   folder.require_same_tokens(read_tokenizer_model(file));
   if (options.chats()) return;
-  const SpecialIds ids = folder.special_ids();
-  if (ids.ends.empty() && ids.end_token.empty()) return;
   const auto tokenizer = Tokenizer::load(file);
-  const std::int32_t end = document_end(ids, *tokenizer);
+  folder.require_same_begin(*tokenizer);
+  const std::int32_t end = document_end(folder.special_ids(), *tokenizer);
   if (end == tokenizer->eos_id()) return;
   options.end_id = end;
   progress({.remark = str("documents end with id ", end, " (", printable(tokenizer->name_of(end)),

@@ -329,6 +329,21 @@ TEST_F(Prepare, TakesATokenizerJson) {
   EXPECT_FALSE(std::filesystem::exists(out("tokenizer.json")));
 }
 
+TEST_F(Prepare, RefusesAFolderWhoseFilesBeginTextsInTwoWays) {
+  write_texts(20);
+  options_.tokenizer = (dir_ / "hf").string();
+  options_.train_vocab_size = 0;
+  write_bytes(dir_ / "hf/tokenizer.json", testing::byte_level_json());
+  const auto flag = [&](const char* value) {
+    write_bytes(dir_ / "hf/tokenizer_config.json",
+                str(R"({"tokenizer_class": "LlamaTokenizer", "add_bos_token": )", value, "}"));
+  };
+  flag("false");
+  EXPECT_MENTIONS(message_of([&] { run(); }), "add_bos_token is false, but the tokenizer beside it begins");
+  flag("true");
+  EXPECT_EQ(run().vocab_size, 261);
+}
+
 TEST_F(Prepare, DoesNothingTheSecondTime) {
   write_texts(20);
   EXPECT_FALSE(run().up_to_date);

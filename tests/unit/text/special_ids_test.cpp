@@ -131,6 +131,36 @@ TEST(TokenizerFolder, RefusesTokensThatItsConfigurationAddsOrChanges) {
         R"("model_specific_special_tokens": {"a_token": "<new>"})"})
     EXPECT_MENTIONS(message_of([&] { check_config(str('{', tokens, '}')); }), "the token '<new>' of ",
                     "_special_tokens is not in tokenizer.json");
+  check_config(R"({"add_prefix_space": false})");
+  EXPECT_MENTIONS(message_of([&] { check_config(R"({"add_prefix_space": true})"); }),
+                  "add_prefix_space is true, unlike in tokenizer.json beside it, so transformers 4 encodes");
+}
+
+TEST(TokenizerFolder, RefusesAFlagThatBeginsTextsInAnotherWayThanTheTokenizer) {
+  nlohmann::ordered_json without = testing::byte_level_document();
+  without["post_processor"] = {{"type", "TemplateProcessing"},
+                               {"single", {{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
+                               {"pair", nlohmann::ordered_json::array()},
+                               {"special_tokens", nlohmann::ordered_json::object()}};
+  const auto refusal = [](const Tokenizer& tokenizer, const char* kind, const char* flag) {
+    const std::string config = str(R"({"tokenizer_class": ")", kind, R"(", "add_bos_token": )", flag, "}");
+    const TokenizerFolder folder(
+        "hf", [&](const std::string& name) { return name == kTokenizerConfig ? config : std::string(); });
+    return test::refusal(Code::kData, [&] { folder.require_same_begin(tokenizer); });
+  };
+  const auto with_bos = tokenizer();
+  const auto without_bos = Tokenizer::from_bytes(without.dump(), "t");
+  EXPECT_EQ(
+      refusal(*with_bos, "LlamaTokenizerFast", "false"),
+      "'hf/tokenizer_config.json': add_bos_token is false, but the tokenizer beside it begins a text with "
+      "'[BOT]', so transformers 4 encodes text in another way: load the folder with transformers 4 and write "
+      "it with save_pretrained, which makes both alike");
+  EXPECT_MENTIONS(refusal(*without_bos, "GPTNeoXTokenizer", "true"),
+                  "add_bos_token is true, but the tokenizer beside it begins a text with no token");
+  EXPECT_EQ(refusal(*with_bos, "LlamaTokenizer", "true"), "accepted");
+  EXPECT_EQ(refusal(*without_bos, "LlamaTokenizer", "false"), "accepted");
+  EXPECT_EQ(refusal(*with_bos, "LlamaTokenizer", "null"), "accepted");
+  EXPECT_EQ(refusal(*with_bos, "PreTrainedTokenizerFast", "false"), "accepted");
 }
 
 }  // namespace

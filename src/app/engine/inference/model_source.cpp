@@ -107,12 +107,16 @@ class FolderSource final : public ModelSource {
     return recipe::parse_stored_recipe("config.json", weights_.model().whole_recipe());
   }
   [[nodiscard]] Language language(const std::optional<ChatRequest>& chat) const override {
-    return language_of(weights_.folder(), "folder", chat, [&](const std::string& name) {
+    const auto text = [&](const std::string& name) {
       if (name == "config.json") return weights_.config();
       const std::filesystem::path file = weights_.folder() / name;
       return checkpoint::entry_exists(file) ? checkpoint::read_input(file, checkpoint::kMaxAttachmentBytes)
                                             : std::string();
-    });
+    };
+    Language language = language_of(weights_.folder(), "folder", chat, text);
+    // A template writes how a conversation begins.
+    if (!chat) TokenizerFolder(weights_.folder(), text).require_same_begin(*language.tokenizer);
+    return language;
   }
   [[nodiscard]] std::unique_ptr<ShardedModel> load(std::unique_ptr<Model> model,
                                                    const InferencePlace& place) const override {
