@@ -286,7 +286,9 @@ Checkpointer::Ended Checkpointer::start(TrainState& state, const std::string& id
     state.best = best_.ended(next.best, ended.outcome.state, state.best);
     return ended;
   }
-  next.save->stage();
+  const auto stage = [&] { next.save->stage(); };
+  // A pipe is as slow as the disk, and not all ranks have as much to write: of replicas one writes.
+  waits ? agree_at_length(*comm_, "copy of the state", stage) : stage();
   state.model.groups().world().check_failure();
   next.stall_s = steady_now_s() - next.began_s;
   in_flight_ = std::move(next);

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <new>
+#include <thread>
 
 #include "base/error.h"
 #include "base/files/disk.h"
@@ -25,8 +28,8 @@ using namespace test;  // NOLINT
 /// One rank of a run that does nothing but save.
 struct SavingRank {
   SavingRank(const std::filesystem::path& root, CheckpointOptions options, Communicator& comm,
-             checkpoint::KnownSteps known = {})
-      : small(comm.rank(), comm.size()),
+             checkpoint::KnownSteps known = {}, const ModelOptions& shapes = small_options())
+      : small(comm.rank(), comm.size(), {}, shapes),
         optim(make_optimizer({.kind = OptimKind::kSgd}, small.model)),
         data(make_loader({.kind = DataKind::kSyntheticTokens, .seq_len = 4}, 13, 1)),
         state{.model = small.model, .optim = *optim, .data = *data},
@@ -96,6 +99,29 @@ TEST_F(Checkpointing, WhateverOneRankThrowsAtTheStartOfASaveReachesTheOthers) {
     EXPECT_THROW(std::rethrow_exception(one), Error);
   }
   EXPECT_EQ(steps_in(dir.path()), Steps{});
+}
+
+// With replicas of the state some ranks write, and the others have nothing to do.
+TEST_F(Checkpointing, ARankWhoseDiskIsSlowIsWaitedForLongerThanACollectiveMay) {
+  ModelOptions shapes = small_options();
+  shapes.vocab_size = 1'500'000;  // so that a shard is larger than a pipe
+  std::atomic<bool> begun{false};
+  test::WatchedDisk disk([&](const auto& request, const auto& make) {
+    const bool slow =
+        request.call == DiskCall::kWrite && request.path.find("shard-00000") != std::string::npos;
+    if (slow && !begun.exchange(true)) std::this_thread::sleep_for(std::chrono::seconds(5));
+    return make();
+  });
+  const fs::DiskInUse in_use(disk);
+  const auto thrown = ThreadRanks::run(
+      2,
+      [&](Communicator& its) {
+        SavingRank rank(dir.path(), {}, its, {}, shapes);
+        rank.save(1, true);
+      },
+      3);
+  for (const auto& one : thrown) EXPECT_EQ(one, nullptr) << text_of(one);
+  EXPECT_EQ(steps_in(dir.path()), Steps{1});
 }
 
 // A disk with room for what is kept and one save more would never take another.

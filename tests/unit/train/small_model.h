@@ -24,11 +24,11 @@ inline bool trained(const Parameter::Part& part) {
 
 /// What rank `rank` of `size` holds of a small Llama. Ranks of several cannot communicate.
 struct SmallModel {
-  explicit SmallModel(int rank = 0, int size = 1, const OptimOptions& options = {})
+  explicit SmallModel(int rank = 0, int size = 1, const OptimOptions& options = {},
+                      const ModelOptions& shapes = small_options())
       : comm(size == 1 ? std::unique_ptr<Communicator>(std::make_unique<LocalCommunicator>())
                        : std::make_unique<AloneOf>(rank, size)),
-        model(with_frozen(build_model(small_options(), at::kFloat, at::kCPU), options), *comm, {}, 3,
-              at::kCPU) {}
+        model(with_frozen(build_model(shapes, at::kFloat, at::kCPU), options), *comm, {}, 3, at::kCPU) {}
 
   /// f(piece, its elements of `slices[unit]`).
   void for_each_piece(const std::vector<at::Tensor>& slices,
