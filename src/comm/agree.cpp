@@ -39,13 +39,20 @@ void agree(Communicator& comm, std::string_view label, const std::function<void(
   }
 }
 
-void agree_at_length(Communicator& comm, std::string_view label, const std::function<void()>& body) {
-  static constexpr double kMost_s = 0.25;  // well below the shortest deadline of a collective
+void agree_at_length(Communicator& comm, std::string_view label, const std::function<void()>& body,
+                     const std::function<std::uint64_t()>& progress) {
+  constexpr double kMost_s = 0.25;  // well below the shortest deadline of a collective
   std::promise<void> ended;
-  std::future<void> others = std::async(std::launch::async, [&comm, label, mine = ended.get_future()] {
+  std::future<void> others = std::async(std::launch::async, [&, mine = ended.get_future()] {
+    std::uint64_t before = progress ? progress() : 0;
     for (double slice_s = 0.01;; slice_s = std::min(2 * slice_s, kMost_s)) {
-      const auto state = mine.wait_for(std::chrono::duration<double>(slice_s));
-      double working = state == std::future_status::ready ? 0 : 1;
+      const auto is_over = [&] {
+        return mine.wait_for(std::chrono::duration<double>(slice_s)) == std::future_status::ready;
+      };
+      bool over = is_over();
+      while (!over && progress && progress() == before) over = is_over();
+      if (progress) before = progress();
+      double working = over ? 0 : 1;
       comm.all_reduce(&working, 1, DType::kF64, ReduceOp::kSum, label).wait();
       if (working == 0) return;
     }

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <string_view>
 
@@ -13,9 +14,11 @@ namespace echelon {
 void agree(Communicator& comm, std::string_view label, const std::function<void()>& body);
 
 /// As agree(), for a `body` that may take longer than a collective may wait: until all ranks are done, they
-/// tell each other that they are not. Each wait in `body` needs a deadline of its own. `body` issues no
-/// operation on `comm`.
-void agree_at_length(Communicator& comm, std::string_view label, const std::function<void()>& body);
+/// tell each other that they are not. `progress`, called on another thread, is a count that grows while
+/// `body` gets on: if it stands still, the others wait as for any collective. Without it, each wait in `body`
+/// needs a deadline of its own. `body` issues no operation on `comm`.
+void agree_at_length(Communicator& comm, std::string_view label, const std::function<void()>& body,
+                     const std::function<std::uint64_t()>& progress = {});
 
 /// `sum`: the sum of every rank's digest() of `comm`. Throws Error(kPeer) on ranks whose digest differs from
 /// the mean. If the ranks' operations differ, at least one rank throws.

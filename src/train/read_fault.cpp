@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/files/disk.h"
 #include "base/log.h"
 #include "base/process/process.h"
 #include "base/str.h"
@@ -14,8 +15,7 @@ namespace echelon {
 
 Fault fault_of(Communicator& comm, Reads reads, const std::function<void()>& body) {
   Fault mine;
-  const auto together = reads == Reads::kFromNodes ? agree_at_length : agree;
-  together(comm, "read checkpoint", [&] {
+  const auto noting = [&] {
     try {
       body();
     } catch (const Error& e) {
@@ -26,7 +26,10 @@ Fault fault_of(Communicator& comm, Reads reads, const std::function<void()>& bod
         mine = {no_room ? Fault::Kind::kNoRoom : Fault::Kind::kUnreadable,
                 str("rank ", comm.rank(), " on ", host_name(), ": ", e.what())};
     }
-  });
+  };
+  std::function<std::uint64_t()> progress = fs::bytes_read;
+  if (reads == Reads::kFromNodes) progress = {};  // waits for other nodes have deadlines of their own
+  agree_at_length(comm, "read checkpoint", noting, progress);
   Fault worst;
   int faulty = 0;
   for (const Fault& one : gather_values(comm, mine, "state of a checkpoint")) {

@@ -23,12 +23,13 @@ struct Fault {
 };
 
 /// Tells whether all ranks read the same bytes in a body. If so, damage that only some find is not in the
-/// content. What comes from other nodes may take longer than a collective may wait.
+/// content.
 enum class Reads : std::uint8_t { kSame, kOwnPart, kFromNodes };
 
 /// Runs `body` on every rank. Returns the fault that its Errors(kCheckpoint) make together: damage that one
 /// rank has found, or else a lack of room, or what the first rank could not read. Any other exception ends
-/// all ranks, as in agree(). Collective.
+/// all ranks, as in agree(). `body` may take longer than a collective may wait, as long as it reads; what
+/// comes from other nodes in any case. Collective.
 [[nodiscard]] Fault fault_of(Communicator& comm, Reads reads, const std::function<void()>& body);
 
 /// Tries again what could not be read. Collective.

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/files/disk.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "checkpoint/folder/resume.h"
@@ -302,8 +303,9 @@ WeightMatch load_initial_weights(const CheckpointOptions& options, Communicator&
       load_base(*beneath, {{beneath->folder}, "start from another checkpoint"}, state.model, comm);
     });
   }
-  agree(comm, "load initial weights",
-        [&] { in_context(what, [&] { load_weights(leased->reader, state.model); }); });
+  agree_at_length(
+      comm, "load initial weights",
+      [&] { in_context(what, [&] { load_weights(leased->reader, state.model); }); }, fs::bytes_read);
   if (state.ema != nullptr) state.ema->restart();
   if (!options.init_partial) {
     const std::string folder = std::filesystem::absolute(leased->folder).lexically_normal().string();
@@ -321,12 +323,13 @@ void load_folder_weights(const std::filesystem::path& folder, Communicator& comm
     weights->check_tied();
     if (inspect) inspect(*weights);
   });
-  agree(comm, "load initial weights", [&] {
+  const auto load = [&] {
     in_context("model.from", [&] {
       load_weights(*weights, state.model);
       weights->source().check_unchanged();
     });
-  });
+  };
+  agree_at_length(comm, "load initial weights", load, fs::bytes_read);
   if (state.ema != nullptr) state.ema->restart();
   leave_out(state, {.folder = std::filesystem::absolute(folder).lexically_normal().string()}, std::nullopt,
             comm);

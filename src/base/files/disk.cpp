@@ -22,6 +22,8 @@ std::atomic<Disk*>& in_use() {
   return current;
 }
 
+std::atomic<std::uint64_t> read_so_far{0};
+
 }  // namespace
 
 int Disk::open(const char* path, int flags, unsigned mode) {
@@ -32,7 +34,9 @@ int Disk::close(int fd) {
   return ::close(fd);
 }
 ssize_t Disk::pread(int fd, void* to, std::size_t size, off_t offset) {
-  return ::pread(fd, to, size, offset);
+  const ssize_t n = ::pread(fd, to, size, offset);
+  if (n > 0) read_so_far += static_cast<std::uint64_t>(n);
+  return n;
 }
 ssize_t Disk::pwrite(int fd, const void* from, std::size_t size, off_t offset) {
   return ::pwrite(fd, from, size, offset);
@@ -109,6 +113,10 @@ int Disk::list(const char* path, std::vector<std::string>& names) {
 
 Disk& disk() {
   return *in_use().load(std::memory_order_acquire);
+}
+
+std::uint64_t bytes_read() {
+  return read_so_far;
 }
 
 DiskInUse::DiskInUse(Disk& disk) : before_(in_use().exchange(&disk)) {}

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ class Disk {
 
 /// The one in use: the real one unless a DiskInUse lives.
 [[nodiscard]] Disk& disk();
+
+/// What this process has read so far: shows that a long read gets on.
+[[nodiscard]] std::uint64_t bytes_read();
 
 /// For tests: replaces the Disk of this process while it lives. Do not create or destroy it while another
 /// thread uses files.

@@ -1,6 +1,7 @@
 #include "train/eval/inference_model.h"
 
 #include "base/error.h"
+#include "base/files/disk.h"
 #include "base/str.h"
 #include "base/terminal/progress_bar.h"
 #include "comm/agree.h"
@@ -30,7 +31,8 @@ std::unique_ptr<ShardedModel> load_inference_model(const families::ModelWeights&
                                                    const InferencePlace& place) {
   const ProgressBar bar("loading the weights");
   auto sharded = without_weights(std::move(model), place);
-  agree(place.comm, "load weights", [&] { load_weights(weights, *sharded); });
+  agree_at_length(
+      place.comm, "load weights", [&] { load_weights(weights, *sharded); }, fs::bytes_read);
   return sharded;
 }
 
@@ -41,7 +43,7 @@ std::unique_ptr<ShardedModel> load_inference_model(const checkpoint::Reader& rea
   auto sharded = without_weights(std::move(model), place);
   const std::string what = str("checkpoint '", reader.folder().string(), "'");
   std::optional<checkpoint::BaseNote> left_out;
-  agree(place.comm, "load weights", [&] {
+  const auto load = [&] {
     in_context(what, [&] {
       left_out = checkpoint::base_note_of(reader);
       if (!base.empty() && !left_out) throw Error(Code::kUsage, "it holds all of its model; remove --base");
@@ -49,7 +51,8 @@ std::unique_ptr<ShardedModel> load_inference_model(const checkpoint::Reader& rea
         throw Error(Code::kCheckpoint, "its weights do not match its recipe's model: ", describe(match));
       load_weights(reader, *sharded);
     });
-  });
+  };
+  agree_at_length(place.comm, "load weights", load, fs::bytes_read);
   if (left_out) {
     in_context(what, [&] {
       load_base(*left_out, {{base.empty() ? left_out->folder : base}, "name its folder with --base"},

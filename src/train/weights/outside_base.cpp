@@ -10,6 +10,7 @@
 
 #include "base/checksum/crc64.h"
 #include "base/error.h"
+#include "base/files/disk.h"
 #include "base/str.h"
 #include "comm/agree.h"
 #include "comm/exchange.h"
@@ -38,7 +39,7 @@ std::vector<std::uint64_t> fingerprints(
     const BaseNote& note, const ShardedModel& model, Communicator& comm,
     const std::function<std::uint64_t(const BaseNote::Tensor&, const Unit&, const SlicePiece&)>& body) {
   std::vector<Stretch> mine;
-  agree(comm, "base weights", [&] {
+  const auto take = [&] {
     for (const auto& unit : model.units()) {
       for (const SlicePiece& piece : unit->pieces()) {
         const BaseNote::Tensor* noted = note.find(kModelPrefix + piece.part->name);
@@ -50,7 +51,8 @@ std::vector<std::uint64_t> fingerprints(
                           fingerprint});
       }
     }
-  });
+  };
+  agree_at_length(comm, "base weights", take, fs::bytes_read);
   std::vector<std::vector<Stretch>> found(note.tensors.size());
   for (const auto& theirs : gather_values(comm, mine, "fingerprints of the base")) {
     for (const Stretch& one : theirs) found.at(one.tensor).push_back(one);

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <new>
+#include <string_view>
 #include <thread>
 
 #include "support/thread_ranks.h"
@@ -64,6 +67,9 @@ TEST(Agree, WhateverARankThrowsReachesTheOthers) {
 }
 
 TEST(Agree, AtLengthWaitsForLongerThanACollectiveMay) {
+  const auto at_length = [](Communicator& comm, std::string_view label, const auto& body) {
+    agree_at_length(comm, label, body);
+  };
   const auto slow = [](const auto& agreeing, int code) {
     return ThreadRanks::run(
         3,
@@ -76,9 +82,28 @@ TEST(Agree, AtLengthWaitsForLongerThanACollectiveMay) {
         },
         2);
   };
-  for (const auto& thrown : slow(agree_at_length, 0)) EXPECT_EQ(thrown, nullptr);
-  EXPECT_EQ(code_of(slow(agree_at_length, 5)[2]), 5);
+  for (const auto& thrown : slow(at_length, 0)) EXPECT_EQ(thrown, nullptr);
+  EXPECT_EQ(code_of(slow(at_length, 5)[2]), 5);
   EXPECT_NE(slow(agree, 0)[0], nullptr);
+}
+
+TEST(Agree, AtLengthWaitsAsLongForARankThatGetsOnAndNoLongerForOneThatStandsStill) {
+  for (const bool gets_on : {true, false}) {
+    std::atomic<std::uint64_t> count{0};
+    const auto thrown = ThreadRanks::run(
+        2,
+        [&](Communicator& comm) {
+          const auto body = [&] {
+            for (int n = 0; comm.rank() == 1 && n < 20; ++n) {
+              std::this_thread::sleep_for(std::chrono::milliseconds(200));
+              if (gets_on) ++count;
+            }
+          };
+          agree_at_length(comm, "test", body, [&] { return count.load(); });
+        },
+        2);
+    EXPECT_EQ(thrown[0] == nullptr, gets_on);
+  }
 }
 
 }  // namespace
