@@ -8,7 +8,6 @@
 #include "checkpoint/format/json.h"
 #include "checkpoints_tool/convert/assembly.h"
 #include "checkpoints_tool/convert/byte_size.h"
-#include "checkpoints_tool/convert/owner_file.h"
 #include "checkpoints_tool/convert/resumable_output.h"
 #include "checkpoints_tool/interrupt.h"
 

@@ -1,17 +1,16 @@
 #pragma once
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/files/fs.h"
-#include "checkpoints_tool/convert/owner_file.h"
 
 namespace echelon::tool {
 
 /// An output that takes long to make: it appears whole or not at all, and the next run with the same identity
 /// continues the work of a killed one. The unfinished output lies in the folder "<path>.partial-<id>", where
 /// <id> comes from the identity, so another conversion to the same place never meets it. The folder holds
-/// `output`, which gets its name at the end, `journal`, and `owner` while a process works in it.
+/// `output`, which gets its name at the end, `journal`, and `owner`, which the process that works in it has
+/// locked.
 class ResumableOutput {
  public:
   /// Throws Error(kUsage) as checked_output() does, when another process is making this output, and for an
@@ -39,8 +38,11 @@ class ResumableOutput {
   fs::Path final_;
   fs::Path folder_;
   bool allow_foreign_;
-  std::optional<OwnerFile> owner_;
+  fs::Fd lock_;
   bool kept_ = false;
 };
+
+/// "process 12 on n1", which works in the folder; empty: none does, or none that can be told.
+[[nodiscard]] std::string worker_in(const fs::Path& folder);
 
 }  // namespace echelon::tool

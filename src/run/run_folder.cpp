@@ -122,22 +122,14 @@ void RunFolder::take_lock(const RunFolderRules& rules) {
                   "): nothing prevents a second job from using this run folder"));
   }
   lacks_lock_ = of_the_lost;
-  write_owner();
-}
-
-void RunFolder::write_owner() const {
-  const std::filesystem::path file = root_ / ".lock";
-  const std::string owner = describe_this_process();
-  if (fs::disk().ftruncate(lock_.get(), 0) != 0)
-    throw Error(Code::kEnvironment, "cannot write '", file.string(), "': ", fs::reason(errno));
-  fs::write_at(lock_, 0, std::as_bytes(std::span(owner)), Code::kEnvironment, file);
+  fs::sign_lock(lock_, file, Code::kEnvironment);
 }
 
 void RunFolder::lock_if_free() noexcept {
   if (!lacks_lock_ || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) return;
   lacks_lock_ = false;
   try {
-    write_owner();
+    fs::sign_lock(lock_, root_ / ".lock", Code::kEnvironment);
     log::note(str("run folder '", root_.string(), "' is locked by this start from now on"));
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): only the owner's name is not told
   }
@@ -160,8 +152,7 @@ void RunFolder::remove_if_made() noexcept {
 
 void RunFolder::wait_for_release(const StopSignal& signal) const {
   const fs::Fd file(fs::disk().open((root_ / ".lock").c_str(), O_RDONLY | O_NOFOLLOW, 0));
-  while (signal.requested() == nullptr && file.valid() && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 &&
-         (errno == EWOULDBLOCK || errno == EINTR))
+  while (signal.requested() == nullptr && file.valid() && fs::is_locked(file))
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
 }
 

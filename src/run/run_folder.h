@@ -50,7 +50,6 @@ class RunFolder {
 
  private:
   void take_lock(const RunFolderRules& rules);
-  void write_owner() const;
   std::filesystem::path root_;
   std::vector<std::filesystem::path> made_;  ///< of the root and what is above it, outermost first
   bool has_record_ = false;

@@ -10,9 +10,11 @@
 
 #include <array>
 #include <cerrno>
+#include <span>
 #include <thread>
 
 #include "base/files/disk.h"
+#include "base/process/process.h"
 #include "base/str.h"
 
 namespace echelon::fs {
@@ -109,6 +111,16 @@ int lock_own(const Fd& file, std::chrono::milliseconds patience, const std::func
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   return 0;
+}
+
+bool is_locked(const Fd& file) {
+  return ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+void sign_lock(const Fd& file, const Path& path, Code code) {
+  const std::string owner = describe_this_process();
+  if (disk().ftruncate(file.get(), 0) != 0) throw system_error(code, "write", path, errno);
+  write_at(file, 0, std::as_bytes(std::span(owner)), code, path);
 }
 
 std::string random_hex() {

@@ -25,6 +25,10 @@ namespace echelon::fs {
 /// another process held the lock all the time. `waiting` is called once, before the first wait.
 [[nodiscard]] int lock_own(const Fd& file, std::chrono::milliseconds patience,
                            const std::function<void()>& waiting);
+/// Returns whether another process has locked such a file.
+[[nodiscard]] bool is_locked(const Fd& file);
+/// Makes describe_this_process() the content of such a file, which this process has locked.
+void sign_lock(const Fd& file, const Path& path, Code code);
 
 /// kRandomDigits random lower-case hex digits.
 inline constexpr std::size_t kRandomDigits = 8;

@@ -1,7 +1,6 @@
 #include "checkpoint/memory/memory_folder.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -148,8 +147,7 @@ std::int64_t changed_at(const Path& folder) {
 bool in_use(const Path& folder) {
   const Path lock = folder / kLockFile;
   if (!entry_exists(lock)) return false;
-  const fs::Fd file = fs::open_own_to_read(lock, Code::kCheckpoint);
-  return ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  return fs::is_locked(fs::open_own_to_read(lock, Code::kCheckpoint));
 }
 
 }  // namespace
