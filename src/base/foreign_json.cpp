@@ -28,7 +28,9 @@ class Builder : public nlohmann::json_sax<Json> {
       typename Base::number_unsigned_t, typename Base::string_t;
 
  public:
-  explicit Builder(const JsonLimits& limits) : limits_(limits) {}
+  using Take = std::function<std::string(const std::string& name, const Json& value)>;
+  /// `take`: gets the members of the outermost object; null: they stay in it.
+  Builder(const JsonLimits& limits, const Take* take) : limits_(limits), take_(take) {}
   [[nodiscard]] Json take() { return std::move(root_); }
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
@@ -79,22 +81,38 @@ class Builder : public nlohmann::json_sax<Json> {
     return &((*open_.back())[key_] = std::move(value));
   }
   bool add(Json&& value) {
+    if (!has_room()) return false;
     place(std::move(value));
-    return true;
+    return give_away();
+  }
+  bool has_room() {
+    return take_ == nullptr || ++values_ <= kMostValues ||
+           fail(str("more than ", kMostValues, " values in one member"));
+  }
+  /// Each value that is complete calls it.
+  bool give_away() {
+    if (take_ == nullptr || open_.size() != 1 || !root_.is_object()) return true;
+    std::string problem = (*take_)(root_.begin().key(), root_.begin().value());
+    root_.clear();
+    values_ = 0;
+    return problem.empty() || fail(std::move(problem));
   }
   // The pointers in open_ stay valid: a container gets no new member while one of its members is open.
   bool open(Json&& container) {
     if (open_.size() >= static_cast<std::size_t>(limits_.depth))
       return fail(str("nested deeper than ", limits_.depth, " levels"));
+    if (!open_.empty() && !has_room()) return false;
     open_.push_back(place(std::move(container)));
     return true;
   }
   bool close() {
     open_.pop_back();
-    return true;
+    return give_away();
   }
 
   const JsonLimits& limits_;
+  const Take* take_;
+  std::size_t values_ = 0;  ///< of the member that is being read
   Json root_;
   std::vector<Json*> open_;
   std::string key_;
@@ -103,13 +121,14 @@ class Builder : public nlohmann::json_sax<Json> {
 
 /// Returns the problem, or "".
 template <class Json>
-std::string read_into(Json& value, std::string_view text, const JsonLimits& limits) {
+std::string read_into(Json& value, std::string_view text, const JsonLimits& limits,
+                      const typename Builder<Json>::Take* take = nullptr) {
   if (text.size() > limits.bytes) return str(text.size(), " bytes, expected at most ", limits.bytes);
   if (text.starts_with("\xEF\xBB\xBF"))  // the parser would pass over it, other readers do not
     return "it begins with a byte order mark; save it as UTF-8 without one";
   // The parser takes a zero byte as the end of the text and would ignore what follows.
   if (text.find('\0') != std::string_view::npos) return "not valid JSON: it holds a zero byte";
-  Builder<Json> builder(limits);
+  Builder<Json> builder(limits, take);
   if (!Json::sax_parse(text.begin(), text.end(), &builder))
     return builder.problem().empty() ? "not valid JSON" : builder.problem();
   value = builder.take();
@@ -130,6 +149,11 @@ ForeignJson read_foreign_json(std::string_view text, const JsonLimits& limits) {
   ForeignJson read;
   read.problem = read_into(read.value, text, limits);
   return read;
+}
+
+std::string read_members(std::string_view text, const TakeMember& take, const JsonLimits& limits) {
+  nlohmann::json rest;
+  return read_into(rest, text, limits, &take);
 }
 
 nlohmann::json parse_foreign_json(std::string_view text, const std::string& what, Code code,

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -34,5 +35,13 @@ struct ForeignJson {
 /// The value, with the members of objects in their order; an object may have 1024.
 [[nodiscard]] nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& what,
                                                         Code code, const JsonLimits& limits = {});
+
+/// Takes a member of an object; returns why the text is refused, or "".
+using TakeMember = std::function<std::string(const std::string& name, const nlohmann::json& value)>;
+/// Reads an object of many members as read_foreign_json() does, but gives them away one by one: memory holds
+/// one of them, of at most kMostValues values. The same name may come twice. Returns the problem, or "".
+[[nodiscard]] std::string read_members(std::string_view text, const TakeMember& take,
+                                       const JsonLimits& limits);
+inline constexpr std::size_t kMostValues = 250'000;
 
 }  // namespace echelon

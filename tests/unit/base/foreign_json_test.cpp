@@ -74,6 +74,30 @@ TEST(ForeignJson, AKeyComesOnce) {
   EXPECT_EQ(read_foreign_json(R"({"a":1,"a":2})", {.unique_keys = false}).value["a"], 2);
 }
 
+TEST(ForeignJson, GivesMembersAwayOneByOne) {
+  const auto members_of = [](const std::string& text, std::string& problem) {
+    std::string members;
+    problem = read_members(text,
+                           [&](const std::string& name, const nlohmann::json& value) {
+                             members += str(name, '=', value.dump(), ';');
+                             return value == "bad" ? std::string("no") : std::string();
+                           },
+                           {.depth = 3});
+    return members;
+  };
+  std::string problem;
+  EXPECT_EQ(members_of(R"({"a":[{"b":1},2],"c":{},"a":null})", problem), R"(a=[{"b":1},2];c={};a=null;)");
+  EXPECT_EQ(problem, "");
+  EXPECT_EQ(members_of(R"({"a":1,"b":"bad","c":2})", problem), R"(a=1;b="bad";)");
+  EXPECT_EQ(problem, "no");
+  std::string long_list = "1";
+  for (std::size_t i = 1; i < kMostValues - 1; ++i) long_list += ",1";
+  EXPECT_NE(members_of(str("{\"a\":[", long_list, "],\"b\":[", long_list, "]}"), problem), "");
+  EXPECT_EQ(problem, "");
+  EXPECT_EQ(members_of(str("{\"a\":[", long_list, ",1]}"), problem), "");
+  EXPECT_EQ(problem, str("more than ", kMostValues, " values in one member"));
+}
+
 TEST(ForeignJson, AnErrorNamesTheSource) {
   EXPECT_TRUE(test::refusal(Code::kCheckpoint, [] {
                 (void)parse_foreign_json("[", "'config.json'", Code::kCheckpoint);

@@ -98,8 +98,9 @@ TEST(SafetensorsHeader, RefusesWhatIsSaidTwice) {
   expect_refused(str(R"({"a":)", byte_at(0), R"(,"b":)", byte_at(1), R"(,"a":)", byte_at(2), '}'), 3,
                  "'a' appears twice");
   expect_refused(R"({"__metadata__":{},"__metadata__":{}})", 0, "'__metadata__' appears twice");
-  expect_refused(R"({"__metadata__":{"x\n":"1","x\n":"2"}})", 0, R"(the key 'x\x0a' twice)");
-  expect_refused(R"({"a":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1, "'dtype' twice");
+  expect_refused(R"({"__metadata__":{"x\n":"1","x\n":"2"}})", 0, R"(key 'x\x0a' appears twice)");
+  expect_refused(R"({"a":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1,
+                 "'dtype' appears twice");
 }
 
 TEST(SafetensorsHeader, RefusesMetadataThatIsNotText) {
