@@ -1,5 +1,8 @@
 #include "data/parquet/json_text.h"
 
+#include <arrow/scalar.h>
+#include <arrow/type_traits.h>
+
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -23,31 +26,15 @@ std::string_view view(const arrow::Array& values, std::int64_t at) {
   return as<Array>(values).GetView(at);
 }
 
-template <class Array>
-std::string digits(const arrow::Array& values, std::int64_t at) {
-  return std::to_string(as<Array>(values).Value(at));
-}
-
 }  // namespace
 
 std::string type_without_json(const arrow::DataType& type) {
+  if (arrow::is_integer(type.id()) || arrow::is_base_binary_like(type.id())) return "";
   switch (type.id()) {
     case Type::NA:
     case Type::BOOL:
-    case Type::INT8:
-    case Type::INT16:
-    case Type::INT32:
-    case Type::INT64:
-    case Type::UINT8:
-    case Type::UINT16:
-    case Type::UINT32:
-    case Type::UINT64:
     case Type::FLOAT:
     case Type::DOUBLE:
-    case Type::STRING:
-    case Type::BINARY:
-    case Type::LARGE_STRING:
-    case Type::LARGE_BINARY:
     case Type::STRING_VIEW:
     case Type::BINARY_VIEW:
       return "";
@@ -143,25 +130,10 @@ void JsonText::add_value(const arrow::Array& values, std::int64_t at) {
     add_list(*lists.values(), lists.value_offset(at), lists.value_length(at));
   };
   if (values.IsNull(at)) return add("null");
+  if (arrow::is_integer(values.type_id())) return add(values.GetScalar(at).ValueOrDie()->ToString());
   switch (values.type_id()) {
     case Type::BOOL:
       return add(as<arrow::BooleanArray>(values).Value(at) ? "true" : "false");
-    case Type::INT8:
-      return add(digits<arrow::Int8Array>(values, at));
-    case Type::INT16:
-      return add(digits<arrow::Int16Array>(values, at));
-    case Type::INT32:
-      return add(digits<arrow::Int32Array>(values, at));
-    case Type::INT64:
-      return add(digits<arrow::Int64Array>(values, at));
-    case Type::UINT8:
-      return add(digits<arrow::UInt8Array>(values, at));
-    case Type::UINT16:
-      return add(digits<arrow::UInt16Array>(values, at));
-    case Type::UINT32:
-      return add(digits<arrow::UInt32Array>(values, at));
-    case Type::UINT64:
-      return add(digits<arrow::UInt64Array>(values, at));
     case Type::FLOAT:
       return add_number(as<arrow::FloatArray>(values).Value(at));
     case Type::DOUBLE:
