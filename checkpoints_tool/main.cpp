@@ -245,8 +245,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "Exit codes: 0 done, 1 (diff) they differ, 2 usage, 3 environment, 5 the checkpoint is damaged, "
-      "uncommitted or cannot "
-      "be read or written.");
+      "uncommitted or cannot be read or written.");
   add_ls(app);
   add_inspect(app);
   add_verify(app);

@@ -48,8 +48,7 @@ std::string time_lines(const ReportTitle& title, const Rehearsed& r, const Outlo
                        const Outlook& o) {
   if (!o.time) {
     return "time: unknown without a profile of these CPU ranks; `echelon doctor job --calibrate FILE` writes "
-           "one, "
-           "and --gpu FILE uses it\n";
+           "one, and --gpu FILE uses it\n";
   }
   const Outlook::Time& t = *o.time;
   constexpr double kTera = 1e12;

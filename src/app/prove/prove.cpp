@@ -180,10 +180,8 @@ void add_prove(CLI::App& app, int& status) {
   add_quiet(command);
   command.footer(
       "Compared are samples, gradients, the recipe's own precision, and training that goes on, is resumed "
-      "and "
-      "resharded; with its adapters, dropout and masks of conversations. Exits with 6 if a difference "
-      "exceeds "
-      "its bound.");
+      "and resharded; with its adapters, dropout and masks of conversations. Exits with 6 if a difference "
+      "exceeds its bound.");
 }
 
 }  // namespace echelon::app

@@ -59,8 +59,7 @@ void find_image_conflicts(const Recipe& recipe, std::vector<Conflict>& found) {
   if (data.kind == DataKind::kSyntheticImages && !data.validation.path.empty()) {
     found.push_back({{"data.validation.path", "data.kind"},
                      "data.validation.path is set, but data.kind: synthetic_images reads no files; set "
-                     "data.validation.samples "
-                     "instead"});
+                     "data.validation.samples instead"});
   }
   check_channels("data.mean", data.mean, recipe.model.channels, found);
   check_channels("data.std", data.std, recipe.model.channels, found);

@@ -11,17 +11,12 @@ std::vector<Key> evaluation_keys() {
       {ECHELON_KEY(evaluation.prefix), Text::kPath, "",
        "Map of tasks to files whose text stands in front of every question of the task: solved examples.",
        Text::kName},
-      {ECHELON_KEY(evaluation.until),
-       {},
-       "",
+      {ECHELON_KEY(evaluation.until), kAny, "",
        "Map of tasks with generated answers to the text in front of which an answer ends. Else: a line feed.",
        Text::kName},
-      {ECHELON_KEY(evaluation.after),
-       {},
-       "",
+      {ECHELON_KEY(evaluation.after), kAny, "",
        "Map of tasks with generated answers to the text behind which the answer stands, such as `####`. "
-       "Else: "
-       "all that is generated.",
+       "Else: all that is generated.",
        Text::kName},
       {ECHELON_KEY(evaluation.limit), IntegerRange{0, 1'000'000'000}, "items",
        "Items of each task, from the start of its file. 0: all."},
@@ -32,9 +27,7 @@ std::vector<Key> evaluation_keys() {
       {ECHELON_KEY(evaluation.max_share), NumberRange{0.0, 1.0, true, false}, "",
        "Largest share of the run's time that evaluations take. One that would exceed it is left out, but for "
        "the first of a start and that after the last step."},
-      {ECHELON_KEY(evaluation.best),
-       {},
-       "",
+      {ECHELON_KEY(evaluation.best), kAny, "",
        "Task by whose score the best step is chosen (`acc`, or `exact` for generated answers). Empty: by the "
        "validation loss."},
   };

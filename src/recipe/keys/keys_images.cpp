@@ -18,7 +18,7 @@ std::vector<Key> image_keys() {
        "", "`image_folder`: how a training image is cropped."},
       {ECHELON_KEY(data.image.crop_area), kAboveZeroToOne, "",
        "`random`: smallest and largest share of the image's area that the crop covers."},
-      {ECHELON_KEY(data.image.flip), {}, "", "`image_folder`: half of the training images are mirrored."},
+      {ECHELON_KEY(data.image.flip), kAny, "", "`image_folder`: half of the training images are mirrored."},
       {ECHELON_KEY(data.image.resize), IntegerRange{0, 65'536}, "pixels",
        "`image_folder`: shorter side to which an image is resized before the center crop. 0: "
        "`model.image_size`."},

@@ -52,8 +52,7 @@ std::vector<Key> common_model_keys() {
        "Hugging Face folder ([reading one](checkpoints.md#a-hugging-face-folder)): its config.json sets "
        "`kind` and every size, and a new run starts from its weights, of which each rank reads its own "
        "slices. Keys given beside it must agree with it; those of training (`dropout`, `init_std`) may "
-       "differ. "
-       "Weights are not read when the run folder has a checkpoint."},
+       "differ. Weights are not read when the run folder has a checkpoint."},
       {ECHELON_KEY(model.vocab_size), model_ranges::kVocabSize, "tokens",
        "Size of the vocabulary; every token id in the data is below it."},
       {ECHELON_KEY(model.hidden_size), model_ranges::kHiddenSize, "",
@@ -75,14 +74,13 @@ std::vector<Key> common_model_keys() {
            {{NormRounding::kTwice, "the normalized value and its product with the weight, as transformers"},
             {NormRounding::kOnce, "only the product, as PyTorch's RMSNorm"}}),
        "", "What RMSNorm rounds to `precision.param` where that has two bytes. fp32 has no such difference."},
-      {ECHELON_KEY(model.tie_embeddings), {}, "", "The output head shares the embedding's weight."},
+      {ECHELON_KEY(model.tie_embeddings), kAny, "", "The output head shares the embedding's weight."},
       {ECHELON_KEY(model.init_std), NumberRange{0.0, 10.0, true, false}, "",
        "Standard deviation of the initial weights."},
       {ECHELON_KEY(model.dropout), model_ranges::kDropout, "",
        "Dropout probability; `cnn`: before the last layer, and half of it after the convolutions. Not "
-       "applied "
-       "to attention probabilities. Masks depend only on `run.seed` and the sample's number, not on the "
-       "number of ranks."},
+       "applied to attention probabilities. Masks depend only on `run.seed` and the sample's number, not on "
+       "the number of ranks."},
   };
 }
 
@@ -126,9 +124,7 @@ std::vector<Key> rotary_model_keys() {
        "`longrope`: by what each frequency is divided, half as many numbers as elements of a head turn."},
       {ECHELON_KEY(model.rope_scaling.long_factor), model_ranges::kRopeFactors, "",
        "`longrope`: the same beyond `original_positions`. Exports state them."},
-      {ECHELON_KEY(model.rope_scaling.truncate),
-       {},
-       "",
+      {ECHELON_KEY(model.rope_scaling.truncate), kAny, "",
        "`yarn`: the ramp begins and ends at whole numbers of frequencies."},
       {ECHELON_KEY(model.window), model_ranges::kWindow, "tokens",
        "A token attends to itself and `window` - 1 tokens before it. 0: to all before it."},
@@ -158,9 +154,7 @@ std::vector<Key> own_model_keys() {
        "`gemma3_text`: products of queries and keys are divided by its root. 0: the head size."},
       {ECHELON_KEY(model.logits_scaling), model_ranges::kMultiplier, "",
        "`granite`: the logits are divided by it."},
-      {ECHELON_KEY(model.use_parallel_residual),
-       {},
-       "",
+      {ECHELON_KEY(model.use_parallel_residual), kAny, "",
        "`gpt_neox`: attention and feed-forward of a block read the same input. false: feed-forward "
        "reads what attention has added to."},
       {ECHELON_KEY(model.hidden_act),
@@ -201,9 +195,7 @@ std::vector<Key> lora_keys() {
        "have them."},
       {ECHELON_KEY(lora.alpha), NumberRange{0.0, 1e6, true, false}, "",
        "What an adapter makes is multiplied by `alpha` / `rank`."},
-      {ECHELON_KEY(lora.use_rslora),
-       {},
-       "",
+      {ECHELON_KEY(lora.use_rslora), kAny, "",
        "Rank-stabilized: multiplied by `alpha` / sqrt(`rank`) instead."},
       {ECHELON_KEY(lora.dropout), model_ranges::kDropout, "",
        "Dropout probability of an adapter's input in training."},

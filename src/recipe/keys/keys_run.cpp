@@ -11,9 +11,7 @@ std::vector<Key> run_keys() {
        "Run folder: resolved recipe, metrics, logs, checkpoints. Empty: `runs/<run.name>`."},
       {ECHELON_KEY(run.seed), IntegerRange{0, std::numeric_limits<std::int64_t>::max()}, "",
        "Seed of the initial weights and of the data order."},
-      {ECHELON_KEY(run.allow_foreign_folder),
-       {},
-       "",
+      {ECHELON_KEY(run.allow_foreign_folder), kAny, "",
        "Also train in a run folder that belongs to another user, or that others can write to, who can then "
        "change what the run writes, including its checkpoints. Files are never written through links."},
   };
@@ -51,9 +49,7 @@ std::vector<Key> data_keys() {
       {ECHELON_KEY(data.target_len), IntegerRange{1, 16'777'216}, "tokens",
        "Pairs: largest length of a target; `seq_len` is that of a source. Longer ones are truncated and keep "
        "their EOS."},
-      {ECHELON_KEY(data.full_length),
-       {},
-       "",
+      {ECHELON_KEY(data.full_length), kAny, "",
        "`synthetic_pairs`: every source has `seq_len` and every target `target_len` tokens; else lengths "
        "vary."},
       {ECHELON_KEY(data.packing),
@@ -62,7 +58,7 @@ std::vector<Key> data_keys() {
             {Packing::kDocuments, "the same windows; attention does not cross documents"},
             {Packing::kPad, "one document per sample, truncated at `seq_len`; no padding is computed"}}),
        "", "How documents become samples."},
-      {ECHELON_KEY(data.shuffle), {}, "", "`false`: samples in file order."},
+      {ECHELON_KEY(data.shuffle), kAny, "", "`false`: samples in file order."},
       {ECHELON_KEY(data.workers), IntegerRange{0, 1024}, "threads",
        "Loader threads per rank, each of which reads one micro-batch ahead; their number does not affect the "
        "data. 0: batches are read when they are needed."},
@@ -105,9 +101,7 @@ std::vector<Key> save_keys() {
        "Checkpoint interval. 0: not by steps. A run always saves at its end and on a stop signal."},
       {ECHELON_KEY(checkpoint.every_minutes), NumberRange{0.0, 1e6}, "minutes",
        "Checkpoint interval by time. 0: not by time."},
-      {ECHELON_KEY(checkpoint.auto_interval),
-       {},
-       "",
+      {ECHELON_KEY(checkpoint.auto_interval), kAny, "",
        "Checkpoint interval that minimizes the lost time: the square root of 2 x cost of a save x "
        "`mean_time_to_failure_hours` (Young, Daly), never less than the time a save takes."},
       {ECHELON_KEY(checkpoint.mean_time_to_failure_hours), NumberRange{0.0, 1e6, true, false}, "hours",
@@ -131,8 +125,7 @@ std::vector<Key> save_keys() {
        "Folder in memory, a tmpfs on every node, for `memory_every_steps`. An absolute path."},
       {ECHELON_KEY(checkpoint.memory_limit_gib), NumberRange{0.0, 1e6}, "GiB",
        "Limit on what memory checkpoints take on each node, copies of another node included; a run that "
-       "needs "
-       "more is refused. 0: what the node has left."},
+       "needs more is refused. 0: what the node has left."},
   };
 }
 
@@ -142,9 +135,7 @@ std::vector<Key> keep_keys() {
        "Number of newest checkpoints to keep; the newest two are always kept. 0: keep all."},
       {ECHELON_KEY(checkpoint.keep_every_steps), IntegerRange{0, kMaxSteps}, "optimizer steps",
        "Checkpoints of steps that are multiples of this are also kept. 0: none."},
-      {ECHELON_KEY(checkpoint.keep_best),
-       {},
-       "",
+      {ECHELON_KEY(checkpoint.keep_best), kAny, "",
        "Save at every new lowest validation loss, or highest score of `evaluation.best`, and keep the best "
        "one."},
       {ECHELON_KEY(checkpoint.resume),
@@ -154,17 +145,12 @@ std::vector<Key> keep_keys() {
        "", "What a starting run continues from."},
       {ECHELON_KEY(checkpoint.init_from), Text::kPath, "",
        "Checkpoint (step folder, run folder, or the output of `echelon-ckpt import`) whose weights a new run "
-       "starts from; optimizer and data start fresh. Ignored when the run folder has a checkpoint. "
-       "Empty: "
+       "starts from; optimizer and data start fresh. Ignored when the run folder has a checkpoint. Empty: "
        "initial weights by `run.seed`."},
-      {ECHELON_KEY(checkpoint.init_partial),
-       {},
-       "",
+      {ECHELON_KEY(checkpoint.init_partial), kAny, "",
        "Let `init_from` name a checkpoint of another model and take the weights that fit. Those that this "
-       "model "
-       "does not have are dropped, those that the checkpoint does not have in the same shape start fresh; "
-       "the "
-       "log names them."},
+       "model does not have are dropped, those that the checkpoint does not have in the same shape start "
+       "fresh; the log names them."},
       {ECHELON_KEY(checkpoint.consolidate),
        choices<Consolidate>({{Consolidate::kNone, "nothing"},
                              {Consolidate::kHdf5, "`consolidated-step-N.h5` in the run folder"},
@@ -184,16 +170,12 @@ std::vector<Key> metrics_keys() {
   return {
       {ECHELON_KEY(metrics.every_steps), IntegerRange{1, kMaxSteps}, "optimizer steps",
        "Interval of the lines in `metrics.jsonl` and in the log."},
-      {ECHELON_KEY(metrics.unit_grad_norms), {}, "", "Also log the norm of each unit's gradients."},
-      {ECHELON_KEY(metrics.tensorboard),
-       {},
-       "",
+      {ECHELON_KEY(metrics.unit_grad_norms), kAny, "", "Also log the norm of each unit's gradients."},
+      {ECHELON_KEY(metrics.tensorboard), kAny, "",
        "Also write the lines as TensorBoard event files, in `tensorboard/` of the run folder."},
-      {ECHELON_KEY(metrics.prometheus),
-       {},
-       "",
+      {ECHELON_KEY(metrics.prometheus), kAny, "",
        "Also write the newest line for Prometheus, to `metrics.prom` in the run folder."},
-      {ECHELON_KEY(metrics.csv), {}, "", "Also write the lines to `metrics.csv` in the run folder."},
+      {ECHELON_KEY(metrics.csv), kAny, "", "Also write the lines to `metrics.csv` in the run folder."},
   };
 }
 
@@ -205,8 +187,7 @@ std::vector<Key> cluster_keys() {
        "Heartbeat interval; heartbeats use a TCP connection of their own."},
       {ECHELON_KEY(cluster.heartbeat_timeout_s), NumberRange{0.0, 3600.0}, "seconds",
        "A rank or node without a heartbeat for this long is lost: the run ends with exit code 7 and names "
-       "it. "
-       "0: no heartbeats; then only `timeout_s` ends a run whose peer is gone."},
+       "it. 0: no heartbeats; then only `timeout_s` ends a run whose peer is gone."},
       {ECHELON_KEY(cluster.straggler_factor), NumberRange{0.0, 1000.0}, "",
        "Warn when a rank's time per step exceeds this multiple of the median of all ranks for 10 consecutive "
        "steps. 0: never."},
@@ -218,8 +199,7 @@ std::vector<Key> cluster_keys() {
        "", "What happens when a job under Slurm loses nodes and has no spare ones."},
       {ECHELON_KEY(cluster.capacity_block_end), Text::kTime, "",
        "End of the AWS capacity block that the nodes belong to, such as `2026-03-01T11:30:00Z`. AWS takes "
-       "them back "
-       "30 minutes before it; the run saves and stops ahead of that. Empty: there is none."},
+       "them back 30 minutes before it; the run saves and stops ahead of that. Empty: there is none."},
       {ECHELON_KEY(cluster.stop_margin_s), NumberRange{0.0, 86'400.0}, "seconds",
        "A run stops before the end of the job when one more step, a save and this margin no longer fit."},
   };

@@ -133,12 +133,9 @@ std::vector<Key> precision_keys() {
        choices<Matmul>({{Matmul::kParam, "in `param`"},
                         {Matmul::kFp8, "of operands rounded to [fp8](fp8.md), in training passes"}}),
        "", "Products of the matrices in the blocks of the families of Llama and of `gpt2`."},
-      {ECHELON_KEY(precision.tf32),
-       {},
-       "",
+      {ECHELON_KEY(precision.tf32), kAny, "",
        "GPU: fp32 products and convolutions round their inputs to TF32 (10 bits instead of 23), several "
-       "times "
-       "as fast. Sums stay fp32, as those of bf16 and fp16 products do."},
+       "times as fast. Sums stay fp32, as those of bf16 and fp16 products do."},
       {ECHELON_KEY(precision.overrides), types(), "",
        "`param` of the modules that match; of several matching patterns the last one applies. A tied "
        "embedding has that of the head."},
@@ -163,9 +160,7 @@ std::vector<Key> activation_checkpointing_keys() {
        "`every_n`: distance between recomputed blocks."},
       {ECHELON_KEY(activation_checkpointing.modules), Text::kPattern, "",
        "Blocks to which the policy applies. Empty: every block."},
-      {ECHELON_KEY(activation_checkpointing.offload),
-       {},
-       "",
+      {ECHELON_KEY(activation_checkpointing.offload), kAny, "",
        "`full`, `every_n`: the saved inputs stay in host memory between forward and backward."},
   };
 }

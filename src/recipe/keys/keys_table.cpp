@@ -27,8 +27,7 @@ const std::vector<Section>& sections() {
       {"shard", "How weights, gradients and optimizer state are split over ranks."},
       {"shard.mesh",
        "The two groups of the hybrid strategies: ranks that share one copy of the state, and copies. `shard` "
-       "x "
-       "`replicate` = ranks."},
+       "x `replicate` = ranks."},
       {"shard.wrap", "Which parameters form a unit: the amount that is gathered at once."},
       {"precision", "Number types. `unset`: the preset's; without a preset: not cast."},
       {"activation_checkpointing", "Recomputing activations to save memory."},

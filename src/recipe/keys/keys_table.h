@@ -2,6 +2,7 @@
 #include <initializer_list>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/options/choice.h"
@@ -11,6 +12,9 @@
 #define ECHELON_KEY(field) #field, [](Recipe & recipe) -> Slot { return slot_of(recipe.field); }
 
 namespace echelon::recipe {
+
+/// The rule of a key that takes every value of its type.
+inline constexpr std::monostate kAny{};
 
 /// The rule of a key with these choices: each value's word and its meaning.
 template <HasWords Choice>

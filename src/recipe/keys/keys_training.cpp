@@ -36,7 +36,7 @@ std::vector<Key> common_optim_keys() {
 std::vector<Key> own_optim_keys() {
   return {
       {ECHELON_KEY(optim.momentum), kBelowOne, "", "`sgd`: momentum coefficient."},
-      {ECHELON_KEY(optim.nesterov), {}, "", "`sgd`: Nesterov's momentum."},
+      {ECHELON_KEY(optim.nesterov), kAny, "", "`sgd`: Nesterov's momentum."},
       {ECHELON_KEY(optim.rho), kBelowOne, "", "`adadelta`: decay of its two averages."},
       {ECHELON_KEY(optim.momentum_dtype), low_or_single(), "",
        "`anyprecision_adamw`: type of the average of the gradient."},
@@ -44,9 +44,7 @@ std::vector<Key> own_optim_keys() {
        "`anyprecision_adamw`: type of the average of the squared gradient."},
       {ECHELON_KEY(optim.compensation_dtype), low_or_single(), "",
        "`anyprecision_adamw`: type of the Kahan compensation."},
-      {ECHELON_KEY(optim.kahan),
-       {},
-       "",
+      {ECHELON_KEY(optim.kahan), kAny, "",
        "`anyprecision_adamw`: Kahan summation: rounding errors of the weights are kept and added later."},
   };
 }
@@ -55,7 +53,7 @@ std::vector<Key> muon_keys() {
   return {
       {ECHELON_KEY(optim.muon.momentum), kBelowOne, "",
        "`muon`: decay of the average of the gradient that is orthogonalized."},
-      {ECHELON_KEY(optim.muon.nesterov), {}, "", "`muon`: Nesterov's momentum."},
+      {ECHELON_KEY(optim.muon.nesterov), kAny, "", "`muon`: Nesterov's momentum."},
       {ECHELON_KEY(optim.muon.ns_steps), IntegerRange{1, 99}, "iterations",
        "`muon`: Newton-Schulz iterations of a matrix."},
       {ECHELON_KEY(optim.muon.scale),
@@ -117,8 +115,7 @@ std::vector<Key> schedule_keys() {
        "`warmup_stable_decay`: length of the final decay."},
       {ECHELON_KEY(schedule.sequence), Text::kPhase, "",
        "`sequence`: phases of the run, each `constant`, `linear_warmup`, `linear_decay`, `cosine` or `step` "
-       "and "
-       "its number of steps; the last may leave the number out and then lasts to the end of the run."},
+       "and its number of steps; the last may leave the number out and then lasts to the end of the run."},
   };
 }
 
@@ -160,9 +157,7 @@ std::vector<Key> train_keys() {
        "Validation interval. 0: never."},
       {ECHELON_KEY(train.validate_every_epochs), IntegerRange{0, 1'000'000}, "epochs",
        "Validation interval in passes over the data; also at the end of the run. 0: not by epochs."},
-      {ECHELON_KEY(train.deterministic),
-       {},
-       "",
+      {ECHELON_KEY(train.deterministic), kAny, "",
        "GPU: only kernels that give the same bits on every run, so that a resumed run is bitwise equal to an "
        "uninterrupted one; slower. CPU runs always are."},
       {ECHELON_KEY(train.threads_per_rank), IntegerRange{0, 4096}, "threads",
