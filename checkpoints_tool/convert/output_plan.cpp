@@ -27,11 +27,10 @@ void set_sizes(std::vector<OutputTensor>& tensors) {
 }
 
 OutputFile plan_safetensors_file(std::vector<OutputTensor> tensors, std::string name) {
-  std::vector<families::SafetensorsEntry> entries;
-  for (const OutputTensor& tensor : tensors) {
-    entries.push_back({tensor.name, tensor.dtype, tensor.shape(), tensor.bytes});
-  }
-  families::SafetensorsLayout layout = families::lay_out_safetensors(entries);
+  const auto entry = [](const OutputTensor& tensor) {
+    return families::SafetensorsEntry{tensor.name, tensor.dtype, tensor.shape(), tensor.bytes};
+  };
+  families::SafetensorsLayout layout = families::lay_out_safetensors(mapped(tensors, entry));
   OutputFile file{.name = std::move(name), .bytes = layout.file_bytes};
   const auto head = std::as_bytes(std::span(layout.head));
   file.head.assign(head.begin(), head.end());

@@ -22,8 +22,7 @@ namespace {
 
 const recipe::BuiltinRecipe& find(const std::string& name) {
   if (const recipe::BuiltinRecipe* found = recipe::find_builtin(name)) return *found;
-  std::vector<std::string> names;
-  for (const recipe::BuiltinRecipe& recipe : recipe::builtin_recipes()) names.emplace_back(recipe.name);
+  const auto names = mapped<std::string>(recipe::builtin_recipes(), &recipe::BuiltinRecipe::name);
   const std::string near = recipe::nearest_builtin(name);
   throw Error(Code::kUsage, "recipes: no recipe '", name, "'; ",
               near.empty() ? "there are: " + join(names, ", ") : str("did you mean ", near, "?"));

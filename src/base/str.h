@@ -1,9 +1,12 @@
 #pragma once
 #include <concepts>
 #include <cstdint>
+#include <functional>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace echelon {
@@ -16,6 +19,15 @@ template <class... Parts>
   out.exceptions(std::ios::badbit);
   (out << ... << parts);
   return out.str();
+}
+
+/// What `of`, a function or a member, makes of each item.
+template <class As = void, class Items, class Of>
+[[nodiscard]] auto mapped(const Items& items, const Of& of) {
+  using Made = std::decay_t<decltype(std::invoke(of, *std::begin(items)))>;
+  std::vector<std::conditional_t<std::is_void_v<As>, Made, As>> all;
+  for (const auto& item : items) all.emplace_back(std::invoke(of, item));
+  return all;
 }
 
 /// {"a","b"} joined by ", " -> "a, b".

@@ -69,11 +69,9 @@ std::vector<std::string> PmixJob::all_hosts() {
 std::vector<std::string> PmixJob::exchange_host_names() {
   const std::string name = host_name();
   if (name.empty()) throw Error(Code::kEnvironment, "the system does not report this node's name");
-  std::vector<std::string> hosts;
-  for (const Blob& blob : exchange("host names", blob_of(name))) {
-    hosts.emplace_back(reinterpret_cast<const char*>(blob.data()), blob.size());
-  }
-  return hosts;
+  return mapped(exchange("host names", blob_of(name)), [](const Blob& blob) {
+    return std::string(reinterpret_cast<const char*>(blob.data()), blob.size());
+  });
 }
 
 std::vector<Blob> PmixJob::exchange(std::string_view name, const Blob& mine) {

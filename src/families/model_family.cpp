@@ -43,9 +43,7 @@ std::string written(const Value& value) {
   } else if constexpr (std::is_same_v<Value, bool>) {
     return value ? "true" : "false";
   } else if constexpr (std::is_same_v<Value, std::vector<double>>) {
-    std::vector<std::string> texts;
-    for (const double number : value) texts.push_back(number_text(number));
-    return str('[', join(texts, ", "), ']');
+    return str('[', join(mapped(value, number_text), ", "), ']');
   } else {
     return number_text(static_cast<double>(value));
   }
@@ -182,8 +180,7 @@ ModelDescription describe_model(const std::string& source, const std::string& wh
     model.recipe = recipe_of(model.options);
     return model;
   }
-  std::vector<std::string> known;
-  for (const Family& family : families()) known.emplace_back(family.model_type);
+  const auto known = mapped<std::string>(families(), &Family::model_type);
   config.fail(str("model_type '", printable(type), "' cannot be ",
                   config.is_import() ? "imported" : "exported", "; supported types: ", join(known, ", "),
                   config.is_import()

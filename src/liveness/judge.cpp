@@ -32,9 +32,7 @@ double milliseconds(double seconds) {
 }
 
 std::string listed(const std::vector<int>& ranks) {
-  std::vector<std::string> numbers;
-  for (const int rank : ranks) numbers.push_back(std::to_string(rank));
-  return join(numbers, ", ");
+  return join(mapped(ranks, [](int rank) { return std::to_string(rank); }), ", ");
 }
 
 }  // namespace

@@ -85,11 +85,7 @@ void LifeWatch::connect(Job& job) {
   const auto all = gather_values(job, mine, "heartbeats");
   const Calling calling{
       .service = Service::kHeartbeats, .secret = all[0].secret, .per_address_s = kConnect_s};
-  if (hub_) {
-    std::vector<ServiceCard> cards;
-    for (const Introduction& rank : all) cards.push_back(rank.card);
-    hub_->expect(cards);
-  }
+  if (hub_) hub_->expect(mapped(all, &Introduction::card));
   std::string why;
   auto socket = call_service(all[0].card, calling, why);
   if (!socket) {

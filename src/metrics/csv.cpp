@@ -50,9 +50,7 @@ bool CsvColumns::cover(const Line& line) const {
 }
 
 std::string CsvColumns::heading() const {
-  std::vector<std::string> cells;
-  for (const Column& column : columns_) cells.push_back(cell(column.tag));
-  return join(cells, ",") + "\n";
+  return join(mapped(columns_, [](const Column& column) { return cell(column.tag); }), ",") + "\n";
 }
 
 std::string CsvColumns::row(const Line& line) const {

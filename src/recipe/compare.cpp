@@ -77,12 +77,11 @@ std::vector<Change> of_data(std::vector<Change> changes) {
 }
 
 std::string describe(const std::vector<Change>& changes) {
-  std::vector<std::string> texts;
-  for (const Change& change : changes) {
-    texts.push_back(str(change.key, ' ', printable(change.then, kLongestShown), " -> ",
-                        printable(change.now, kLongestShown)));
-  }
-  return join(texts, ", ");
+  const auto told = [](const Change& change) {
+    return str(change.key, ' ', printable(change.then, kLongestShown), " -> ",
+               printable(change.now, kLongestShown));
+  };
+  return join(mapped(changes, told), ", ");
 }
 
 }  // namespace echelon::recipe

@@ -1,4 +1,3 @@
-#include <vector>
 
 #include "base/str.h"
 #include "recipe/builtin.h"
@@ -19,9 +18,7 @@ std::string summary(const BuiltinRecipe& recipe) {
 }
 
 std::string nearest_builtin(const std::string& name) {
-  std::vector<std::string> names;
-  for (const BuiltinRecipe& recipe : builtin_recipes()) names.emplace_back(recipe.name);
-  return nearest(name, names);
+  return nearest(name, mapped<std::string>(builtin_recipes(), &BuiltinRecipe::name));
 }
 
 }  // namespace echelon::recipe

@@ -69,8 +69,7 @@ std::vector<std::string> modules_of(const ModelOptions& model) {
 
 void check_adapted(const ModelOptions& model, const LoraOptions& lora,
                    const std::vector<std::string>& modules, std::vector<LoraFault>& faults) {
-  std::vector<std::string> can;
-  for (const AdaptedMatrix& matrix : matrices_of(model)) can.push_back(matrix.module);
+  const auto can = mapped(matrices_of(model), &AdaptedMatrix::module);
   const std::set<std::string> adaptable(can.begin(), can.end());
   for (const std::string& pattern : lora.modules) {
     const auto found = [&](bool wanted) {

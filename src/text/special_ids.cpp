@@ -76,9 +76,7 @@ std::vector<std::int32_t> end_ids_of(const std::string& config, const std::strin
   const auto field = JsonField(json, what).find("eos_token_id");
   if (!field) return {};
   if (!field->json().is_array()) return {field->integer(kLargestId)};
-  std::vector<std::int32_t> ends;
-  for (const JsonField& id : field->items(kMostEnds)) ends.push_back(id.integer(kLargestId));
-  return ends;
+  return mapped(field->items(kMostEnds), [](const JsonField& id) { return id.integer(kLargestId); });
 }
 
 nlohmann::json tokenizer_config_of(const FolderFile& file, const std::string& folder) {

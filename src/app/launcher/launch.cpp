@@ -123,8 +123,7 @@ struct Relays {
   [[nodiscard]] std::array<OutputRelay*, 3> all() { return {&out, &ranks_err, &mpirun_err}; }
   /// Returns the events to poll for: the relays, then `signals`.
   [[nodiscard]] std::vector<pollfd> awaited_beside(int signals) {
-    std::vector<pollfd> awaited;
-    for (const OutputRelay* relay : all()) awaited.push_back(relay->awaited());
+    std::vector<pollfd> awaited = mapped(all(), &OutputRelay::awaited);
     awaited.push_back({.fd = signals, .events = POLLIN, .revents = 0});
     return awaited;
   }

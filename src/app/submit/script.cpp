@@ -111,9 +111,7 @@ Container container(const Options& options, const Allocation& job, const Place& 
 
 /// "3,2,1".
 std::string numbers(const std::vector<std::int64_t>& values) {
-  std::vector<std::string> texts;
-  for (const std::int64_t value : values) texts.push_back(std::to_string(value));
-  return join(texts, ",");
+  return join(mapped(values, [](std::int64_t value) { return std::to_string(value); }), ",");
 }
 
 /// The last command of the script.

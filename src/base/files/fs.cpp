@@ -162,9 +162,7 @@ std::vector<Path> list_folder(const Path& folder, Code code) {
   std::vector<std::string> names;
   if (disk().list(folder.c_str(), names) != 0) fail(code, "list folder", folder, errno);
   std::ranges::sort(names);
-  std::vector<Path> entries;
-  for (const std::string& name : names) entries.push_back(folder / name);
-  return entries;
+  return mapped(names, [&](const std::string& name) { return folder / name; });
 }
 
 void rename(const Path& from, const Path& to, Code code) {

@@ -45,9 +45,7 @@ void read_strictly(CLI::Option& option) {
 }
 
 std::vector<std::string> names_of_commands(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : commands_of(app)) names.push_back(command->get_name());
-  return names;
+  return mapped(commands_of(app), [](const CLI::App* command) { return command->get_name(); });
 }
 
 }  // namespace

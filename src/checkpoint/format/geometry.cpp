@@ -71,9 +71,7 @@ void check_tensors(std::span<const TensorInfo> tensors) {
 }
 
 std::string shape_text(std::span<const std::int64_t> shape) {
-  std::vector<std::string> dims;
-  for (const std::int64_t dim : shape) dims.push_back(std::to_string(dim));
-  return str('[', join(dims, ", "), ']');
+  return str('[', join(mapped(shape, [](std::int64_t dim) { return std::to_string(dim); }), ", "), ']');
 }
 
 std::optional<DType> dtype_named(std::string_view name) {

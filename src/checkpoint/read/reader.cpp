@@ -117,10 +117,9 @@ Piece Reader::Impl::find(const Tensor& tensor, const StoredPiece& stored) const 
 }
 
 std::vector<StoredRange> Reader::stored_ranges(const std::string& name) const {
-  std::vector<StoredRange> ranges;
-  for (const StoredPiece& piece : impl_->at(name).pieces)
-    ranges.push_back({piece.begin, piece.end, static_cast<int>(piece.rank)});
-  return ranges;
+  return mapped(impl_->at(name).pieces, [](const StoredPiece& piece) {
+    return StoredRange{piece.begin, piece.end, static_cast<int>(piece.rank)};
+  });
 }
 
 std::uint32_t Reader::checksum(const std::string& name) const {
@@ -139,9 +138,7 @@ std::optional<std::uint64_t> Reader::fingerprint(const std::string& name) const 
 }
 
 std::vector<std::string> Reader::attachments() const {
-  std::vector<std::string> names;
-  for (const auto& [name, file] : impl_->outline.manifest.attachments) names.push_back(name);
-  return names;
+  return mapped(impl_->outline.manifest.attachments, [](const auto& attachment) { return attachment.first; });
 }
 
 std::string Reader::attachment(const std::string& name) const {

@@ -253,13 +253,11 @@ void MpiExchange::check_ended_peers(Clock::time_point now) {
 }
 
 void MpiExchange::report_deadline() const {
-  std::vector<std::string> names;
-  for (const int peer : waiting_for()) names.push_back(group_.name_of(peer));
   const bool any_missing = std::ranges::find(arrived_, false) != arrived_.end();
   throw Error(Code::kPeer, this_operation(), " on ", group_.name_of(group_.rank), " waited ",
               group_.timeout_s,
               any_missing ? " s, still not arrived: " : " s, arrived but the data stopped between here and: ",
-              join(names, ", "));
+              join(mapped(waiting_for(), [this](int peer) { return group_.name_of(peer); }), ", "));
 }
 
 }  // namespace echelon

@@ -172,8 +172,8 @@ class NcclCommunicator final : public Communicator {
     shared.waits = lanes_.gather->shared().waits;
     lanes.gather =
         std::make_shared<NcclGroup>(name + " (gather)", shared, *lanes_.gather, nccl_color, new_rank);
-    std::vector<int> node_of;
-    for (const int member : group) node_of.push_back(node_of_[static_cast<std::size_t>(member)]);
+    std::vector<int> node_of =
+        mapped(group, [this](int member) { return node_of_[static_cast<std::size_t>(member)]; });
     return std::make_unique<NcclCommunicator>(new_rank, std::move(node_of), lanes, family_, current_stream_,
                                               memory_);
   }

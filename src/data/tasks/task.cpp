@@ -25,15 +25,9 @@ std::string read_text(const std::filesystem::path& path) {
   return unix_text(read_source(found.files.front(), kLargestFile));
 }
 
-std::vector<std::string> texts_of(const JsonField& list) {
-  std::vector<std::string> texts;
-  for (const JsonField& one : list.items(kMostTexts)) texts.push_back(one.text());
-  return texts;
-}
-
 void read_choices(const JsonField& item, const JsonField& choices, TaskItem& read) {
   read.context += item.at("context").text();
-  read.choices = texts_of(choices);
+  read.choices = mapped(choices.items(kMostTexts), &JsonField::text);
   if (read.choices.size() < 2) choices.refuse("at least two choices");
   for (const JsonField& choice : choices.items(kMostTexts)) {
     if (choice.text().empty()) choice.refuse("a text");
@@ -44,7 +38,7 @@ void read_choices(const JsonField& item, const JsonField& choices, TaskItem& rea
 
 void read_answers(const JsonField& item, const JsonField& answers, TaskItem& read) {
   read.context += item.at("prompt").text();
-  read.answers = texts_of(answers);
+  read.answers = mapped(answers.items(kMostTexts), &JsonField::text);
   if (read.answers.empty()) answers.refuse("at least one answer");
 }
 

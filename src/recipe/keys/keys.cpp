@@ -57,8 +57,7 @@ std::set<Name> all_names(std::string_view section, bool any_section) {
 /// The key that `leaf` names, exactly or, if `may_miss`, nearly; "" if there is none or the name is
 /// ambiguous.
 std::string only_key(const std::string& leaf, const std::set<Name>& names, bool may_miss) {
-  std::vector<std::string> words;
-  for (const Name& known : names) words.emplace_back(known.name);
+  const auto words = mapped<std::string>(names, &Name::name);
   const bool exact = std::ranges::find(words, leaf) != words.end();
   const std::string word = exact ? leaf : may_miss ? near_miss(leaf, words) : "";
   const auto is_meant = [&](const Name& known) { return known.name == word; };

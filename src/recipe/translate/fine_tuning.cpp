@@ -1,7 +1,6 @@
 #include "recipe/translate/fine_tuning.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "base/number.h"
 #include "base/str.h"
@@ -13,8 +12,7 @@ namespace {
 /// "[\"q_proj\", \"v_proj\"]", also of "q_proj, v_proj".
 std::string list_of(const std::string& text) {
   if (text.starts_with('[')) return text;
-  std::vector<std::string> items;
-  for (const std::string& item : split(text, ',')) items.push_back(quoted(trimmed(item)));
+  const auto items = mapped(split(text, ','), [](const std::string& item) { return quoted(trimmed(item)); });
   return str('[', join(items, ", "), ']');
 }
 

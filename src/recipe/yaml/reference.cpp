@@ -33,10 +33,9 @@ std::string type_name(const Key& key) {
 std::string allowed(const Key& key) {
   const auto* choices = std::get_if<Choices>(&key.rule);
   if (choices == nullptr) return expected(key);
-  std::vector<std::string> values;
-  for (const auto& choice : choices->values) {
-    values.push_back(str('`', choice.value, '`', choice.meaning.empty() ? "" : ": ", choice.meaning));
-  }
+  const auto values = mapped(choices->values, [](const auto& choice) {
+    return str('`', choice.value, '`', choice.meaning.empty() ? "" : ": ", choice.meaning);
+  });
   Recipe recipe;
   const bool map = is_map(key.slot(recipe));
   return str(map ? "patterns, each with " : "", join(values, map ? " or " : "; "));

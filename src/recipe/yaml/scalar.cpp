@@ -130,15 +130,11 @@ std::string text_problem(Text kind, const std::string& text) {
 }
 
 std::vector<std::string> words_of(const Choices& choices) {
-  std::vector<std::string> words;
-  for (const Choices::Choice& choice : choices.values) words.push_back(choice.value);
-  return words;
+  return mapped(choices.values, &Choices::Choice::value);
 }
 
 std::vector<std::string> phase_kinds() {
-  std::vector<std::string> words;
-  for (const ScheduleKind kind : kPhaseKinds) words.emplace_back(word_of(kind));
-  return words;
+  return mapped<std::string>(kPhaseKinds, [](ScheduleKind kind) { return word_of(kind); });
 }
 
 }  // namespace echelon::recipe

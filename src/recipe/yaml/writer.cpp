@@ -54,15 +54,12 @@ struct EntryWriter {
   }
   template <class Element>
   std::vector<std::string> operator()(std::vector<Element>* list) const {
-    std::vector<std::string> entries;
-    for (const Element& element : *list) entries.push_back(text_of(element));
-    return entries;
+    return mapped(*list, [](const Element& element) { return text_of(element); });
   }
   template <class Value>
   std::vector<std::string> operator()(PatternMap<Value>* map) const {
-    std::vector<std::string> entries;
-    for (const auto& [pattern, value] : *map) entries.push_back(str(text_of(pattern), ": ", text_of(value)));
-    return entries;
+    return mapped(*map,
+                  [](const auto& entry) { return str(text_of(entry.first), ": ", text_of(entry.second)); });
   }
 };
 

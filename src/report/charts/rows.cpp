@@ -35,13 +35,6 @@ std::string rectangle(int style, double x, double y, double width, double height
              "</title></rect>\n");
 }
 
-template <class Row>
-std::vector<std::string> names_of(const std::vector<Row>& rows) {
-  std::vector<std::string> names;
-  for (const Row& row : rows) names.push_back(row.name);
-  return names;
-}
-
 /// Grid lines with labels below them.
 std::string axis_below(const Ticks& ticks, double from, double scale, double left, double top, double bottom,
                        const std::string& title, double width) {
@@ -68,7 +61,7 @@ std::string bar_chart(const Frame& frame, const std::vector<Key>& keys, const st
     for (const double value : row.values) most = std::isfinite(value) ? std::max(most, value) : most;
   }
   if (!(most > 0)) return "";
-  const double left = left_for(names_of(rows));
+  const double left = left_for(mapped(rows, &BarRow::name));
   const double scale = (kRowsWidth - left - kRowsRight - 70) / most;  // room for the value behind a bar
   const double row_height = kBar * static_cast<double>(keys.size()) + kRowGap;
   const double bottom = kAbove + row_height * static_cast<double>(rows.size());
@@ -101,7 +94,7 @@ std::string share_chart(const Frame& frame, const std::vector<Key>& keys, const 
   constexpr double kBar = 30;
   constexpr double kAbove = 6;
   const bool named = rows.size() > 1;
-  const double left = named ? left_for(names_of(rows)) : 8;
+  const double left = named ? left_for(mapped(rows, &ShareRow::name)) : 8;
   const double width = kRowsWidth - left - kRowsRight;
   const double bottom = kAbove + (kBar + kRowGap) * static_cast<double>(rows.size());
   std::string svg = axis_below(linear_ticks(0, 1, 5, Quantity::kShare), 0, width, left, kAbove, bottom,
@@ -128,7 +121,7 @@ std::string time_chart(const Frame& frame, const std::vector<Key>& keys, const s
                        const std::vector<TimeMark>& marks, double from_s, double to_s, const Table& data) {
   constexpr double kBar = 18;
   if (!(to_s > from_s)) return "";
-  const double left = left_for(names_of(rows));
+  const double left = left_for(mapped(rows, &TimeRow::name));
   const double width = frame.wide ? kWideWidth : kRowsWidth;
   const double scale = (width - left - kRowsRight) / (to_s - from_s);
   const double top = marks.empty() ? 8 : 30;

@@ -15,9 +15,7 @@ std::string text_of(const Node& node) {
   if (node.kind == Node::Kind::kScalar) return node.quoted ? str('"', node.text, '"') : node.text;
   if (node.kind == Node::Kind::kMap) return "{}";
   if (node.kind != Node::Kind::kList) return "";
-  std::vector<std::string> items;
-  for (const Node& item : node.items) items.push_back(text_of(item));
-  return str("[", join(items, ", "), "]");
+  return str("[", join(mapped(node.items, text_of), ", "), "]");
 }
 
 class Walk {

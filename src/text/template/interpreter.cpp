@@ -46,8 +46,7 @@ Value Interpreter::evaluate(const Node& node) {
 }
 
 Value Interpreter::evaluate_parts(const Node& node) {
-  Items items;
-  for (const Node& part : node.parts) items.push_back(evaluate(part));
+  Items items = mapped(node.parts, [this](const Node& part) { return evaluate(part); });
   if (node.form == Form::kSlice) return slice_of(tools_, items[0], items[1], items[2], items[3]);
   if (node.form == Form::kDict) {
     Entries entries;

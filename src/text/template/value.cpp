@@ -77,11 +77,8 @@ Value from_json(const nlohmann::ordered_json& json, std::int32_t origin) {
     throw Error(Code::kData, "the number ", json.dump(), " is too large");
   if (json.is_number_integer()) return json.get<std::int64_t>();
   if (json.is_number()) return json.get<double>();
-  if (json.is_array()) {
-    Items items;
-    for (const auto& item : json) items.push_back(from_json(item, origin));
-    return list_value(std::move(items));
-  }
+  if (json.is_array())
+    return list_value(mapped(json, [&](const auto& item) { return from_json(item, origin); }));
   Entries entries;
   for (const auto& [key, item] : json.items())
     entries.emplace_back(text_value(to_text(key, origin)), from_json(item, origin));

@@ -31,9 +31,7 @@ Value usual(const std::vector<Value>& values) {
 
 template <class Get>
 auto usual_of_nodes(const std::vector<const NodeCard*>& nodes, Get get) {
-  std::vector<decltype(get(*nodes[0]))> values;
-  for (const NodeCard* node : nodes) values.push_back(get(*node));
-  return usual(values);
+  return usual(mapped(nodes, [&](const NodeCard* node) { return get(*node); }));
 }
 
 struct InstanceType {
@@ -111,9 +109,10 @@ Finding check_ranks(const std::vector<NodeCard>& cards) {
 Finding check_versions(const std::vector<NodeCard>& cards) {
   Complaints complaints;
   bool grave = false;
-  for (const auto& [what, first] : cards[0].versions) {
-    std::vector<std::string> values;
-    for (const NodeCard& card : cards) values.push_back(version_of(card, what));
+  for (const auto& version : cards[0].versions) {
+    const std::string& what = version.first;
+    const std::vector<std::string> values =
+        mapped(cards, [&](const NodeCard& card) { return version_of(card, what); });
     const std::string expected = usual(values);
     for (std::size_t rank = 0; rank < cards.size(); ++rank) {
       if (values[rank] == expected) continue;
@@ -266,8 +265,7 @@ Finding check_memory_size(const std::vector<NodeCard>& cards) {
 }
 
 Finding check_time(const std::vector<NodeCard>& cards) {
-  std::vector<double> clocks;
-  for (const NodeCard& card : cards) clocks.push_back(card.clock_s);
+  std::vector<double> clocks = mapped(cards, &NodeCard::clock_s);
   std::ranges::sort(clocks);
   const double middle = clocks[clocks.size() / 2];
   // Seconds; ranks read their clocks within a barrier's time, which is a second or two on a busy machine.

@@ -68,9 +68,7 @@ const SlurmRecord* partition_of(const SlurmState& slurm, const JobWish& wish) {
 }
 
 std::vector<std::string> partition_names(const SlurmState& slurm) {
-  std::vector<std::string> names;
-  for (const SlurmRecord& partition : slurm.partitions) names.push_back(partition["PartitionName"]);
-  return names;
+  return mapped(slurm.partitions, [](const SlurmRecord& partition) { return partition["PartitionName"]; });
 }
 
 /// Returns the parts of `wish` that `partition` does not allow, or "".

@@ -26,18 +26,12 @@ constexpr std::array<Slowdown, 4> kGrave{{{0x08, "hardware slowdown"},
                                           {0x40, "hardware thermal slowdown"},
                                           {0x80, "power brake"}}};
 
-std::vector<std::string> fields_of(const std::string& line) {
-  std::vector<std::string> fields;
-  for (const std::string& field : split(line, ',')) fields.push_back(trimmed(field));
-  return fields;
-}
-
 }  // namespace
 
 std::vector<GpuCard> parse_gpus(const std::string& text) {
   std::vector<GpuCard> cards;
   for (const std::string& line : split(text, '\n')) {
-    const std::vector<std::string> fields = fields_of(line);
+    const std::vector<std::string> fields = mapped(split(line, ','), trimmed);
     if (fields.size() != kFields) continue;
     char* end = nullptr;
     const long long errors = std::strtoll(fields[4].c_str(), &end, 10);

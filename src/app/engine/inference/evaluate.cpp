@@ -35,8 +35,8 @@ Questions questions_of(const EvaluateRequest& request, const ModelOptions& model
 }
 
 void print(const TaskResult& result) {
-  std::vector<std::string> scores;
-  for (const auto& [name, score] : result.scores) scores.push_back(str(name, ' ', rounded(score, 4)));
+  std::vector<std::string> scores = mapped(
+      result.scores, [](const auto& score) { return str(score.first, ' ', rounded(score.second, 4)); });
   scores.front() += str(" +- ", rounded(result.standard_error(), 4));
   std::cout << result.name << ": " << join(scores, ", ") << " (" << result.items << " items)" << std::endl;
 }
