@@ -12,19 +12,6 @@
 namespace echelon::app {
 namespace {
 
-/// In lower case, as devices are called.
-std::vector<std::string> words_of(const std::string& text) {
-  std::vector<std::string> words{""};
-  for (const char c : in_lower_case(text)) {
-    if (c == ':' || c == ',') {
-      words.emplace_back();
-    } else {
-      words.back() += c;
-    }
-  }
-  return words;
-}
-
 /// The device called `name`, or the one with most memory of "a100-40g" and "a100-80g" for "a100": what does
 /// not fit it fits none of them. Empty if there is none.
 std::string largest_of(const std::string& name) {
@@ -61,8 +48,9 @@ std::string advice(const Planner& planner, const LoadedRecipe& loaded) {
 }  // namespace
 
 std::string device_in(const std::string& gpus_per_node, const std::string& gres) {
-  for (const std::string& text : {gpus_per_node, gres}) {
-    for (const std::string& word : words_of(text)) {
+  for (std::string text : {gpus_per_node, gres}) {
+    std::ranges::replace(text, ':', ',');
+    for (const std::string& word : split(in_lower_case(text), ',')) {
       std::string device = largest_of(word);
       if (device.empty()) device = forecast::device_of_gpu(word);
       if (!device.empty()) return device;
