@@ -3,8 +3,6 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "checkpoint/folder/contents.h"
-#include "checkpoint/format/geometry.h"
 #include "checkpoint/read/base_note.h"
 #include "checkpoint/read/leased_reader.h"
 #include "checkpoints_tool/commands.h"

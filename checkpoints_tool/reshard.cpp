@@ -1,7 +1,6 @@
 #include <iostream>
 
 #include "base/error.h"
-#include "checkpoint/folder/contents.h"
 #include "checkpoint/read/leased_reader.h"
 #include "checkpoint/read/reader.h"
 #include "checkpoints_tool/commands.h"

@@ -4,7 +4,6 @@
 #include "base/files/new_file.h"
 #include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/lease.h"
-#include "checkpoint/format/geometry.h"
 #include "checkpoint/hdf5/h5_view.h"
 #include "checkpoint/read/reader.h"
 #include "checkpoint/read/verify.h"

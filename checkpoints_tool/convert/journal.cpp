@@ -11,7 +11,6 @@
 #include "base/checksum/crc64.h"
 #include "base/files/disk.h"
 #include "base/files/own_file.h"
-#include "base/mutex.h"
 #include "base/str.h"
 #include "checkpoint/format/json.h"
 

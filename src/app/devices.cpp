@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 
 #include <cctype>
-#include <filesystem>
 #include <memory>
 
 #include "base/process/plugin.h"

@@ -19,7 +19,6 @@
 #include "base/terminal/command_line.h"
 #include "base/terminal/status_line.h"
 #include "data/prepare/mixture.h"
-#include "data/prepare/text_format.h"
 #include "text/tokenizer_digest.h"
 
 namespace echelon::app {

@@ -1,7 +1,6 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
-#include <string>
 #include <string_view>
 
 namespace echelon::log {

@@ -5,7 +5,6 @@
 #include <charconv>
 #include <cmath>
 #include <iomanip>
-#include <string_view>
 
 #include "base/str.h"
 

@@ -2,8 +2,6 @@
 
 #include <ATen/Parallel.h>
 
-#include <limits>
-
 #include "base/error.h"
 #include "base/str.h"
 

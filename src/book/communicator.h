@@ -2,7 +2,6 @@
 #include <memory>
 
 #include "comm/communicator.h"
-#include "forecast/trace.h"
 
 namespace echelon::book {
 

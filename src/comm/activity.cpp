@@ -4,9 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "base/mutex.h"
 #include "base/number.h"
-#include "base/steady_time.h"
 #include "base/str.h"
 
 namespace echelon {

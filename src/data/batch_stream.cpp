@@ -4,7 +4,6 @@
 #include <chrono>
 #include <utility>
 
-#include "base/mutex.h"
 #include "base/steady_time.h"
 
 namespace echelon {

@@ -3,9 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "data/images/image_loader.h"

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/foreign_json.h"
 #include "base/str.h"
-#include "checkpoint/format/json.h"
 
 namespace echelon::families {
 namespace {

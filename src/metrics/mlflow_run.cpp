@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <utility>
 
 #include "base/checksum/crc32c.h"
 #include "base/files/fs.h"
-#include "base/files/new_file.h"
 #include "base/log.h"
 #include "base/str.h"
 

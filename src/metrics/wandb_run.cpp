@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/files/fs.h"
 #include "base/str.h"
 #include "base/utc_time.h"
 #include "metrics/protobuf.h"

@@ -5,7 +5,6 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "model/cnn/cnn.h"
 #include "model/deepvit/deepvit.h"
 #include "model/gpt2/gpt2.h"

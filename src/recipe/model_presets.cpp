@@ -4,7 +4,6 @@
 
 #include "base/str.h"
 #include "recipe/keys/keys.h"
-#include "recipe/yaml/scalar.h"
 #include "recipe/yaml/writer.h"
 #include "shapes/shapes.h"
 

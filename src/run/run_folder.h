@@ -1,7 +1,6 @@
 #pragma once
 #include <chrono>
 #include <filesystem>
-#include <string>
 #include <vector>
 
 #include "base/files/fs.h"

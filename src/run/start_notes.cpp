@@ -3,7 +3,6 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/files/fs.h"
 #include "base/files/own_file.h"
 #include "base/log.h"
 #include "base/number.h"

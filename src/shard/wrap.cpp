@@ -1,9 +1,7 @@
 #include "shard/wrap.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <optional>
 #include <ranges>
 #include <set>
 

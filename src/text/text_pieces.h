@@ -1,6 +1,5 @@
 #pragma once
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include "text/bpe/split_pattern.h"

@@ -1,12 +1,9 @@
 #include "text/tokenizer_digest.h"
 
-#include <string>
-
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/files/fs.h"
 #include "base/files/model_name.h"
-#include "base/str.h"
 #include "text/sentencepiece/sentencepiece_json.h"
 
 namespace echelon {

@@ -3,7 +3,6 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <unordered_map>
 
 #include "base/error.h"

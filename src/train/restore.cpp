@@ -1,9 +1,7 @@
 #include "train/restore.h"
 
 #include <algorithm>
-#include <functional>
 #include <memory>
-#include <optional>
 
 #include "base/error.h"
 #include "base/files/disk.h"

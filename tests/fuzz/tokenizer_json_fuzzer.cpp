@@ -1,7 +1,6 @@
 // Any bytes as a tokenizer.json: loading must end in success or in Error, and what is loaded must encode and
 // decode any text with ids of its vocabulary.
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>

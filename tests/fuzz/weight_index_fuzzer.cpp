@@ -1,5 +1,4 @@
 // Any bytes as model.safetensors.index.json: what is accepted leads nowhere but into its own folder.
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string>

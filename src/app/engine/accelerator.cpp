@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <span>
 
 #include "app/devices.h"
 #include "app/engine/device_choice.h"

@@ -9,7 +9,6 @@
 #include "comm/host_staged_communicator.h"
 #include "comm/process_watch.h"
 #include "model/ops/device_kernels.h"
-#include "shard/options.h"
 #include "shard/precision.h"
 #include "train/options.h"
 

@@ -1,7 +1,6 @@
 #include "app/engine/attachments.h"
 
 #include <algorithm>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <iomanip>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <system_error>
 
 #include "base/error.h"

@@ -11,7 +11,6 @@
 #include "base/files/new_file.h"
 #include "base/foreign_json.h"
 #include "base/log.h"
-#include "base/mutex.h"
 #include "base/process/program.h"
 #include "base/str.h"
 #include "forecast/profile.h"

@@ -8,7 +8,6 @@
 #include "app/engine/answer.h"
 #include "app/engine/engine.h"
 #include "app/engine/threads.h"
-#include "base/error.h"
 #include "base/steady_time.h"
 #include "model/ops/products/product.h"
 

@@ -28,7 +28,6 @@
 #include "profile/range.h"
 #include "recipe/check/check.h"
 #include "shard/memory/host_memory.h"
-#include "text/tokenizer_digest.h"
 #include "train/batch_tensors.h"
 #include "train/eval/reference_logps.h"
 #include "train/loop.h"

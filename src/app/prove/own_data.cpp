@@ -1,7 +1,5 @@
 #include "app/prove/own_data.h"
 
-#include <vector>
-
 #include "base/philox.h"
 #include "base/str.h"
 #include "data/tokens/token_file_writer.h"

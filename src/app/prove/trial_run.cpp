@@ -1,7 +1,6 @@
 #include "app/prove/trial_run.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 

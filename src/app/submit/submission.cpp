@@ -13,7 +13,6 @@
 #include "base/process/process.h"
 #include "base/str.h"
 #include "recipe/keys/keys.h"
-#include "recipe/load.h"
 #include "recipe/yaml/json_value.h"
 
 namespace echelon::submit {

@@ -11,7 +11,6 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/mutex.h"
 #include "base/process/descriptors.h"
 #include "base/steady_time.h"
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <sstream>
-#include <string_view>
-#include <vector>
 
 #include "base/number.h"
 #include "base/str.h"

@@ -1,13 +1,10 @@
 #include "base/terminal/command_line.h"
 
 #include <algorithm>
-#include <string_view>
 
-#include "base/error.h"
 #include "base/foreign_text.h"
 #include "base/log.h"
 #include "base/number.h"
-#include "base/str.h"
 #include "base/terminal/status_line.h"
 
 namespace echelon {

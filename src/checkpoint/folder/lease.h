@@ -1,6 +1,5 @@
 #pragma once
 #include <condition_variable>
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <thread>

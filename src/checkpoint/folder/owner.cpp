@@ -1,7 +1,6 @@
 #include "checkpoint/folder/owner.h"
 
 #include "base/error.h"
-#include "base/files/fs.h"
 #include "base/files/new_file.h"
 #include "base/files/own_file.h"
 #include "base/process/process.h"

@@ -4,7 +4,6 @@
 #include <span>
 #include <string>
 #include <type_traits>
-#include <vector>
 
 namespace echelon::checkpoint {
 

@@ -1,8 +1,6 @@
 #pragma once
 #include <hdf5.h>
 
-#include <utility>
-
 #include "base/dtype.h"
 #include "checkpoint/hdf5/h5_layout.h"
 

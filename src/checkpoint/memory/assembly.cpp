@@ -6,7 +6,6 @@
 #include <array>
 #include <cerrno>
 
-#include "base/caught.h"
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/files/disk.h"

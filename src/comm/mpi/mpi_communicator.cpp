@@ -1,7 +1,6 @@
 #include "comm/mpi/mpi_communicator.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/error.h"
 #include "base/steady_time.h"

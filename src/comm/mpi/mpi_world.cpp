@@ -1,6 +1,5 @@
 #include "comm/mpi/mpi_world.h"
 
-#include <memory>
 #include <optional>
 #include <utility>
 

@@ -1,7 +1,6 @@
 #pragma once
 #include <nccl.h>
 
-#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -9,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "base/mutex.h"
 #include "comm/history.h"

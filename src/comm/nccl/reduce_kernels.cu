@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdint>
 
 #include "base/launch.cuh"
 #include "base/pack.cuh"

@@ -6,7 +6,6 @@
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/mutex.h"
 #include "base/philox.h"
 #include "base/str.h"
 #include "image/image_codec.h"

@@ -1,7 +1,6 @@
 #include "data/prepare/prepare_manifest.h"
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
@@ -12,7 +11,6 @@
 #include "base/foreign_json.h"
 #include "base/foreign_text.h"
 #include "base/str.h"
-#include "data/prepare/text_format.h"
 #include "data/tokens/token_file.h"
 #include "text/tokenizer_digest.h"
 #include "text/tokenizer_folder.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/foreign_json.h"
 #include "base/foreign_text.h"
 #include "base/str.h"

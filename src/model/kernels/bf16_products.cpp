@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
-#include <string>
 
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>

@@ -1,8 +1,6 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <vector>
-
 #include "shapes/options.h"
 
 namespace echelon {

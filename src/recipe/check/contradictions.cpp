@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <string_view>
 
 #include "base/str.h"
 #include "recipe/check/uses_table.h"

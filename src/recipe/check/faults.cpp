@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "recipe/yaml/characters.h"
 
 namespace echelon::recipe {
 namespace {

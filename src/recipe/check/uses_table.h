@@ -1,6 +1,5 @@
 #pragma once
 #include <array>
-#include <cstdint>
 
 #include "recipe/check/uses.h"
 #include "recipe/recipe.h"

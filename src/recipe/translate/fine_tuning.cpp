@@ -1,7 +1,5 @@
 #include "recipe/translate/fine_tuning.h"
 
-#include <algorithm>
-
 #include "base/number.h"
 #include "base/str.h"
 #include "recipe/yaml/writer.h"

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "base/str.h"
-#include "recipe/translate/equivalents.h"
 
 namespace echelon::recipe {
 namespace {

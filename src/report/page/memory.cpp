@@ -1,4 +1,3 @@
-#include <cmath>
 
 #include "base/str.h"
 #include "report/charts/rows.h"

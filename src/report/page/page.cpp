@@ -2,7 +2,6 @@
 
 #include "base/str.h"
 #include "report/page/assets.h"
-#include "report/page/common.h"
 #include "report/page/sections.h"
 
 namespace echelon::report {

@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "base/str.h"
-#include "base/utc_time.h"
 #include "report/record/files.h"
 #include "report/record/log_line.h"
 #include "run/start_notes.h"

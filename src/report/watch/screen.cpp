@@ -9,7 +9,6 @@
 #include <ctime>
 #include <string_view>
 
-#include "base/str.h"
 #include "base/terminal/status_line.h"
 
 namespace echelon::report {

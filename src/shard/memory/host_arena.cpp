@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "base/mutex.h"
-
 namespace echelon {
 namespace {
 

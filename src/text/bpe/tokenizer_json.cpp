@@ -1,12 +1,10 @@
 #include "text/bpe/tokenizer_json.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 #include <set>
 
 #include "base/foreign_json.h"

@@ -1,11 +1,8 @@
 #include "text/sentencepiece/normalizer_table.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <numeric>
-#include <optional>
 #include <span>
-#include <vector>
 
 #include "base/str.h"
 #include "text/utf8.h"

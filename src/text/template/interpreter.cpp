@@ -1,7 +1,6 @@
 #include "text/template/interpreter.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/error.h"
 #include "base/str.h"

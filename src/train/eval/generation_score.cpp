@@ -1,7 +1,6 @@
 #include "train/eval/generation_score.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "comm/reduce_fields.h"
 #include "data/batch_stream.h"

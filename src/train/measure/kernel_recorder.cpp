@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <set>
-#include <utility>
 
 #include "base/steady_time.h"
 

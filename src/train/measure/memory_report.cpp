@@ -4,10 +4,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <fstream>
 #include <sstream>
-#include <string>
 
 #include "base/str.h"
 #include "shard/memory/host_memory.h"

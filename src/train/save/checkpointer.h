@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "checkpoint/folder/owner.h"
 #include "checkpoint/folder/retention.h"

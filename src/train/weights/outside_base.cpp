@@ -5,11 +5,9 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <vector>
 
 #include "base/checksum/crc64.h"
-#include "base/error.h"
 #include "base/files/disk.h"
 #include "base/str.h"
 #include "comm/agree.h"

@@ -1,6 +1,4 @@
 #pragma once
-#include <string>
-
 #include "checkpoint/read/base_note.h"
 #include "comm/communicator.h"
 #include "families/base_weights.h"

@@ -13,7 +13,6 @@
 #include <memory>
 #include <set>
 
-#include "base/str.h"
 #include "gpu/deferred/streams.h"
 
 namespace echelon::test::deferred {

@@ -2,8 +2,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstring>
 #include <optional>
 
 #include "gpu/deferred/deferred_device.h"

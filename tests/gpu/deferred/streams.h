@@ -3,7 +3,6 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <mutex>
 
 #include "gpu/deferred/deferred_device.h"
 #include "gpu/stand_in/books.h"

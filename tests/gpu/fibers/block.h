@@ -2,7 +2,6 @@
 #include <cstddef>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "base/launch.cuh"
 #include "gpu/fibers/calls.h"

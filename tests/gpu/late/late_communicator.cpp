@@ -1,7 +1,6 @@
 #include "gpu/late/late_communicator.h"
 
 #include <algorithm>
-#include <cstring>
 #include <stdexcept>
 #include <utility>
 

@@ -2,7 +2,6 @@
 #include <cuda_runtime.h>
 
 #include <cstring>
-#include <thread>
 
 #include "gpu/stand_in/machine.h"
 

@@ -1,4 +1,3 @@
-#include "shard/recompute.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

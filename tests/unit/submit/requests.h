@@ -1,8 +1,5 @@
 #pragma once
-#include <string>
-
 #include "app/submit/script.h"
-#include "base/error.h"
 #include "support/refusal.h"
 
 /// What several tests of this folder start from.

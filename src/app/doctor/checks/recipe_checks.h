@@ -1,6 +1,4 @@
 #pragma once
-#include <vector>
-
 #include "app/doctor/checks/recipe_size.h"
 #include "app/doctor/finding.h"
 #include "app/doctor/machine/folder_probe.h"

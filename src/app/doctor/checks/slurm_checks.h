@@ -2,7 +2,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "app/doctor/finding.h"
 #include "app/doctor/machine/machine.h"

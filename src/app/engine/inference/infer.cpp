@@ -1,7 +1,6 @@
 #include "app/engine/inference/infer.h"
 
 #include "app/engine/accelerator.h"
-#include "app/engine/device_choice.h"
 #include "app/engine/rank_error.h"
 #include "app/engine/threads.h"
 #include "app/report_error.h"

@@ -2,7 +2,6 @@
 
 #include "app/engine/answer.h"
 #include "app/engine/engine.h"
-#include "base/error.h"
 #include "model/model.h"
 #include "optim/pattern_check.h"
 #include "shard/precision.h"

@@ -4,7 +4,6 @@
 
 #include "app/engine/answer.h"
 #include "app/engine/engine.h"
-#include "base/error.h"
 #include "optim/schedule.h"
 #include "reference/training.h"
 #include "shapes/lora.h"

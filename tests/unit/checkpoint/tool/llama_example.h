@@ -1,6 +1,4 @@
 #pragma once
-#include <string>
-
 #include "base/str.h"
 #include "support/llama_tensors.h"
 #include "unit/checkpoint/example.h"
