@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "base/launch.cuh"
-#include "base/pack.cuh"
+#include "base/cuda/launch.cuh"
+#include "base/cuda/pack.cuh"
 #include "comm/nccl/reduce_kernels.h"
 
 namespace echelon {

@@ -1,5 +1,5 @@
-#include "base/launch.cuh"
-#include "base/pack.cuh"
+#include "base/cuda/launch.cuh"
+#include "base/cuda/pack.cuh"
 #include "base/philox.h"
 #include "model/cuda/gpu_kernels.h"
 

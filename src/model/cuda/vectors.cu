@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "base/launch.cuh"
-#include "base/pack.cuh"
+#include "base/cuda/launch.cuh"
+#include "base/cuda/pack.cuh"
 #include "model/cuda/block.cuh"
 #include "model/cuda/gpu_kernels.h"
 

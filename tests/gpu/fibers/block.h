@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "base/launch.cuh"
+#include "base/cuda/launch.cuh"
 #include "gpu/fibers/calls.h"
 #include "gpu/fibers/memory.h"
 

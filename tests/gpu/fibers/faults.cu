@@ -1,4 +1,4 @@
-#include "base/pack.cuh"
+#include "base/cuda/pack.cuh"
 #include "gpu/fibers/faults.h"
 
 namespace echelon::fibers {

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "base/launch.cuh"
+#include "base/cuda/launch.cuh"
 
 /// Kernels with one fault each, for the test that all are found.
 namespace echelon::fibers {
