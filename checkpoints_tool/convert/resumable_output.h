@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/files/fs.h"
+#include "base/not_copied.h"
 
 namespace echelon::tool {
 
@@ -11,13 +12,11 @@ namespace echelon::tool {
 /// <id> comes from the identity, so another conversion to the same place never meets it. The folder holds
 /// `output`, which gets its name at the end, `journal`, and `owner`, which the process that works in it has
 /// locked.
-class ResumableOutput {
+class ResumableOutput : NotCopied {
  public:
   /// Throws Error(kUsage) as checked_output() does, when another process is making this output, and for an
   /// unfinished output of another user unless `allow_foreign`.
   ResumableOutput(fs::Path path, const fs::Path& checkpoint, const std::string& identity, bool allow_foreign);
-  ResumableOutput(const ResumableOutput&) = delete;
-  ResumableOutput& operator=(const ResumableOutput&) = delete;
   ~ResumableOutput();  ///< removes what is unfinished, unless it is to be kept
 
   [[nodiscard]] const fs::Path& folder() const { return folder_; }

@@ -15,6 +15,7 @@
 #include "app/prepare_chat.h"
 #include "base/foreign_text.h"
 #include "base/log.h"
+#include "base/not_copied.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
 #include "base/terminal/status_line.h"
@@ -39,11 +40,9 @@ struct Arguments {
 };
 
 /// Progress on standard error: a live bar on a terminal, else a line every ten seconds.
-class ProgressLine {
+class ProgressLine : NotCopied {
  public:
   ProgressLine() : live_(status_line::is_live()), stage_start_(Clock::now()) {}
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
   ~ProgressLine() { status_line::show(""); }
 
   void show(const PrepareProgress& progress) {

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "base/not_copied.h"
+
 namespace echelon::book {
 
 /// Bytes of tensors on the recording GPU. No memory is allocated: addresses are made up.
@@ -24,12 +26,10 @@ void forget_device_bytes();
 /// computed, and recording_kernels() replace the CPU kernels. Contents of tensors are then undefined, and
 /// every number that the host reads from one is 1. At most one at a time; process-wide; one thread may
 /// compute meanwhile. CPU tensors take address space only, if HostMemory is installed.
-class Recording {
+class Recording : NotCopied {
  public:
   Recording();
   ~Recording();
-  Recording(const Recording&) = delete;
-  Recording& operator=(const Recording&) = delete;
 
  private:
   int threads_;  ///< of ATen, before

@@ -1,4 +1,5 @@
 #pragma once
+#include "base/not_copied.h"
 #include "model/kernels/kernels.h"
 
 namespace echelon::book {
@@ -6,12 +7,10 @@ namespace echelon::book {
 /// While it lives, every operation of ATen on CPU tensors and every kernel is timed: Books receives what it
 /// would receive in a Recording, with Work::seconds, while everything is computed as usual. At most one at a
 /// time; process-wide; any number of threads.
-class Timing {
+class Timing : NotCopied {
  public:
   Timing();
   ~Timing();
-  Timing(const Timing&) = delete;
-  Timing& operator=(const Timing&) = delete;
 
  private:
   std::uint64_t observer_;

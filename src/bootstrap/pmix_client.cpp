@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/mutex.h"
+#include "base/not_copied.h"
 #include "base/str.h"
 #include "bootstrap/call_thread.h"
 #include "bootstrap/pmix_library.h"
@@ -45,11 +46,7 @@ void release(pmix_value_t* value) {
 
 /// Arguments and answer of a non-blocking PMIx call. Shared with the call, which may outlive the waiting
 /// caller and reads its arguments until it completes.
-struct Answer {
-  Answer() = default;
-  Answer(const Answer&) = delete;
-  Answer& operator=(const Answer&) = delete;
-
+struct Answer : NotCopied {
   pmix_proc_t about{};
   std::string key;
   std::vector<pmix_info_t> options;

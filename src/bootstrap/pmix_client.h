@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "base/not_copied.h"
 #include "bootstrap/job.h"
 #include "bootstrap/launch_environment.h"
 
@@ -11,13 +12,11 @@ namespace echelon {
 
 /// The PMIx calls that a job needs, each with a deadline, because some pairs of server and library never
 /// answer. PMIx types stay in the source file. Not thread-safe.
-class PmixClient {
+class PmixClient : NotCopied {
  public:
   /// PMIx_Init on a helper thread, at most `timeout_s`. Throws Error(kEnvironment). After an expired deadline
   /// the helper thread stays inside PMIx_Init: the process can only report and exit.
   PmixClient(const LaunchEnvironment& environment, double timeout_s);
-  PmixClient(const PmixClient&) = delete;
-  PmixClient& operator=(const PmixClient&) = delete;
   ~PmixClient();
 
   [[nodiscard]] int rank() const;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/not_copied.h"
 #include "base/steady_time.h"
 #include "comm/operation.h"
 #include "comm/span_log.h"
@@ -74,15 +75,13 @@ class Activity {
 };
 
 /// Records its lifetime, if a profile is being recorded when it ends. `label` outlives it.
-class RecordedSpan {
+class RecordedSpan : NotCopied {
  public:
   RecordedSpan(const Activity& activity, SpanKind kind, std::string_view label)
       : activity_(activity), kind_(kind), label_(label), began_s_(steady_now_s()) {}
   ~RecordedSpan() {
     if (SpanLog* log = activity_.spans()) log->add(kind_, label_, began_s_, steady_now_s());
   }
-  RecordedSpan(const RecordedSpan&) = delete;
-  RecordedSpan& operator=(const RecordedSpan&) = delete;
 
  private:
   const Activity& activity_;

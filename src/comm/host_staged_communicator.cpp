@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/not_copied.h"
 
 namespace echelon {
 namespace {
@@ -12,11 +13,9 @@ namespace {
 class StagedOperation;
 
 /// Shared by a communicator and those split from it.
-class Staging {
+class Staging : NotCopied {
  public:
   explicit Staging(DeviceCopies copies) : copies_(std::move(copies)) {}
-  Staging(const Staging&) = delete;
-  Staging& operator=(const Staging&) = delete;
   ~Staging() {
     for (const auto& [bytes, memory] : free_) copies_.free_host(memory);
   }
@@ -44,12 +43,10 @@ class Staging {
 };
 
 /// An operation's host memory, and the destination of its result.
-class StagedOperation final : public Pending::State {
+class StagedOperation final : public Pending::State, NotCopied {
  public:
   StagedOperation(std::shared_ptr<Staging> staging, std::size_t bytes)
       : staging_(std::move(staging)), block_(staging_->take(bytes)) {}
-  StagedOperation(const StagedOperation&) = delete;
-  StagedOperation& operator=(const StagedOperation&) = delete;
   /// The host's operation must not outlive its memory. A caller that dropped the Pending does not want its
   /// error.
   ~StagedOperation() override {

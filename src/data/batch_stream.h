@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/not_copied.h"
 #include "data/loader.h"
 
 namespace echelon {
@@ -21,12 +22,10 @@ struct BatchPlan {
 /// A rank's batches in order, read and decoded ahead by internal threads. Every batch is a function of its
 /// number, so neither the number of threads nor their speed changes the output. At most `ahead` batches are
 /// kept, or one of each thread where there are more threads.
-class BatchStream {
+class BatchStream : NotCopied {
  public:
   /// `loader` outlives this. workers 0: next() reads itself. ahead >= 1.
   BatchStream(const Loader& loader, const BatchPlan& plan, std::int64_t workers, std::int64_t ahead);
-  BatchStream(const BatchStream&) = delete;
-  BatchStream& operator=(const BatchStream&) = delete;
   ~BatchStream();
 
   /// The next batch, or the error of reading it. One thread.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/not_copied.h"
 
 namespace echelon::data {
 
@@ -17,7 +18,7 @@ namespace echelon::data {
 /// calling thread, workers in between. At most 4 inputs per worker are in flight, so memory is bounded.
 /// run() throws the first exception, in input order, of any of the three.
 template <class In, class Out>
-class OrderedPipeline {
+class OrderedPipeline : NotCopied {
  public:
   using Produce = std::function<std::optional<In>()>;
   using Work = std::function<Out(In)>;
@@ -30,8 +31,6 @@ class OrderedPipeline {
       workers_.emplace_back([this, work = make_work()] { serve(work); });
     }
   }
-  OrderedPipeline(const OrderedPipeline&) = delete;
-  OrderedPipeline& operator=(const OrderedPipeline&) = delete;
 
   ~OrderedPipeline() {
     {

@@ -9,6 +9,7 @@
 #include <jerror.h>
 #include <jpeglib.h>
 
+#include "base/not_copied.h"
 #include "base/str.h"
 #include "image/image_codec.h"
 
@@ -51,7 +52,7 @@ void count_scans(j_common_ptr info) {
   std::longjmp(failure->mark, 1);
 }
 
-class JpegDecoder {
+class JpegDecoder : NotCopied {
  public:
   JpegDecoder() {
     info_.err = ::jpeg_std_error(&failure_.manager);
@@ -59,8 +60,6 @@ class JpegDecoder {
     failure_.manager.emit_message = warned;
     progress_.progress_monitor = count_scans;
   }
-  JpegDecoder(const JpegDecoder&) = delete;
-  JpegDecoder& operator=(const JpegDecoder&) = delete;
   ~JpegDecoder() { ::jpeg_destroy_decompress(&info_); }
 
   /// False: error_text() tells why.

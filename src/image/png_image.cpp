@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/not_copied.h"
 #include "base/str.h"
 #include "image/image_codec.h"
 
@@ -38,11 +39,9 @@ void take_bytes(png_structp png, png_bytep to, std::size_t count) {
   state->rest = state->rest.subspan(count);
 }
 
-class PngDecoder {
+class PngDecoder : NotCopied {
  public:
   explicit PngDecoder(std::span<const std::uint8_t> bytes) { state_.rest = bytes; }
-  PngDecoder(const PngDecoder&) = delete;
-  PngDecoder& operator=(const PngDecoder&) = delete;
   ~PngDecoder() { ::png_destroy_read_struct(&png_, &info_, nullptr); }
 
   /// False: error_text() tells why.

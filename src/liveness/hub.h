@@ -10,6 +10,7 @@
 
 #include "base/files/fs.h"
 #include "base/net/guarded_listener.h"
+#include "base/not_copied.h"
 #include "liveness/judge.h"
 #include "liveness/wire.h"
 
@@ -18,7 +19,7 @@ namespace echelon {
 /// Receives the heartbeats of all ranks, on a thread of rank 0. Acknowledges them, asks the Judge for a
 /// verdict, has a suspect examined, and reports the verdict to `on_verdict` (on its thread) and then to every
 /// rank.
-class Hub {
+class Hub : NotCopied {
  public:
   struct Options {
     JudgeOptions judge;
@@ -31,8 +32,6 @@ class Hub {
   };
   /// Opens the listening socket and starts the thread. Throws Error(kEnvironment) if it cannot listen.
   explicit Hub(Options options);
-  Hub(const Hub&) = delete;
-  Hub& operator=(const Hub&) = delete;
   /// Stops the thread. Tells the ranks that the hub ends normally, unless there was a verdict.
   ~Hub();
 

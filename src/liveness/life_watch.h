@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/not_copied.h"
 #include "bootstrap/job.h"
 #include "bootstrap/options.h"
 #include "comm/process_watch.h"
@@ -29,7 +30,7 @@ namespace echelon {
 /// node is suspect. From show_nodes() on, `logs`/nodes.json shows people the state of every node. The hub
 /// listens on a port chosen by the system. A rank that cannot reach it logs a warning and continues without
 /// failure detection.
-class LifeWatch {
+class LifeWatch : NotCopied {
  public:
   struct Options {
     ClusterOptions cluster;
@@ -41,8 +42,6 @@ class LifeWatch {
   /// Collective over `job`; needs no communicator, so it can watch the ranks connect. Must be constructed on
   /// the training thread. Copies `watch` and the facts of the job.
   LifeWatch(Options options, Job& job, const ProcessWatch& watch);
-  LifeWatch(const LifeWatch&) = delete;
-  LifeWatch& operator=(const LifeWatch&) = delete;
   /// Tells the hub that this rank ends normally. After a verdict, the caller must end the process.
   ~LifeWatch();
 

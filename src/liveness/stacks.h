@@ -5,16 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "base/not_copied.h"
+
 namespace echelon {
 
 /// Captures the stack of a running thread of this process: a signal makes the thread record it. At most one
 /// object at a time. Must be constructed on the thread whose stack is captured.
-class StackProbe {
+class StackProbe : NotCopied {
  public:
   StackProbe();
   ~StackProbe();
-  StackProbe(const StackProbe&) = delete;
-  StackProbe& operator=(const StackProbe&) = delete;
 
   /// Frames, innermost first, as "name (libx.so)". Empty if the thread does not react within a second: it is
   /// stopped, or in an uninterruptible system call. Call from another thread.

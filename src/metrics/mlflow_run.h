@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/files/new_file.h"
+#include "base/not_copied.h"
 #include "metrics/line.h"
 #include "metrics/tracked_run.h"
 
@@ -14,12 +15,10 @@ namespace echelon::metrics {
 /// A run in a folder that MLflow takes for its file store (`--backend-store-uri FOLDER`): meta.yaml for the
 /// experiment and the run, a file for each parameter and each metric. Several runs share a folder. Throws
 /// Error(kEnvironment).
-class MlflowRun {
+class MlflowRun : NotCopied {
  public:
   /// `folder`: of the store. `began_s`: the start of the run, since 1970.
   MlflowRun(const std::filesystem::path& folder, TrackedRun run, double began_s);
-  MlflowRun(const MlflowRun&) = delete;
-  MlflowRun& operator=(const MlflowRun&) = delete;
   ~MlflowRun();  ///< without finish(), nothing is left
 
   void append(const Line& line);

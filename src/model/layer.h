@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/not_copied.h"
 #include "model/parameter.h"
 
 namespace echelon {
@@ -34,7 +35,7 @@ class LayerHook {
 /// A node of the model's tree, with parameters and child layers. Weights are gathered and activations
 /// recomputed per layer. The model defines what a layer computes; the layer holds the parameters and the
 /// hook. Knows no ranks.
-class Layer {
+class Layer : NotCopied {
  public:
   enum class Role {
     kEmbedding,  ///< inputs are ids, which have no gradient
@@ -43,8 +44,6 @@ class Layer {
     kPart,       ///< any other layer, usually a part of one of these
   };
   Layer(std::string name, Role role) : name_(std::move(name)), role_(role) {}
-  Layer(const Layer&) = delete;
-  Layer& operator=(const Layer&) = delete;
 
   template <class... Args>
   Parameter& add(Args&&... args) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/not_copied.h"
 #include "comm/activity.h"
 #include "comm/communicator.h"
 #include "profile/kernels.h"
@@ -15,14 +16,12 @@ namespace echelon::profile {
 /// Records some steps of all ranks and writes them to profile/ of the run folder: trace.json, summary.txt,
 /// summary.json and lanes.json (docs/profiling.md). Between the first and the last step, measured spans go to
 /// the log of `activity`.
-class Profiler {
+class Profiler : NotCopied {
  public:
   /// `comm`, all ranks on the host, and `activity` must outlive this object. `kernels`: of a GPU; null on the
   /// CPU.
   Profiler(const ProfileRange& range, Communicator& comm, Activity& activity,
            std::filesystem::path run_folder, std::unique_ptr<KernelRecorder> kernels);
-  Profiler(const Profiler&) = delete;
-  Profiler& operator=(const Profiler&) = delete;
   ~Profiler();
 
   /// Call it before step `step`. `comm_wait_s`: seconds that the engine has waited for collectives so far.

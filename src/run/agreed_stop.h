@@ -2,6 +2,7 @@
 #include <functional>
 #include <string>
 
+#include "base/not_copied.h"
 #include "comm/communicator.h"
 #include "run/stop_signal.h"
 
@@ -10,13 +11,11 @@ namespace echelon {
 /// Lets all ranks stop at the same place, whichever of them got a signal or reached its deadline. Every rank
 /// votes in a sum over all ranks; a sum above 0 means stop, on all of them and irrevocably. Used by one
 /// thread.
-class AgreedStop {
+class AgreedStop : NotCopied {
  public:
   /// `signal` and `comm` must outlive this object. Before each vote, `clock` returns why this rank must stop
   /// at once, or an empty text if it need not. Null: no clock.
   AgreedStop(const StopSignal& signal, Communicator& comm, std::function<std::string()> clock = {});
-  AgreedStop(const AgreedStop&) = delete;
-  AgreedStop& operator=(const AgreedStop&) = delete;
   ~AgreedStop();
 
   /// Asks for a stop from this rank. Does nothing if `reason` is empty.

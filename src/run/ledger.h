@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/not_copied.h"
 #include "run/goodput.h"
 
 namespace echelon {
@@ -15,7 +16,7 @@ namespace echelon {
 /// 0 has a file. A thread rewrites the whole file each time the start has become 0.5 % older (every 0.1 to
 /// 5 s), so when the process is killed, the file misses at most that much. If the file cannot be written,
 /// there is one warning. All functions may be called from any thread; only end() waits for the disk.
-class Ledger {
+class Ledger : NotCopied {
  public:
   /// Describes the start that begins with this object.
   struct Start {
@@ -40,8 +41,6 @@ class Ledger {
   /// seconds since 1970; never decreases.
   Ledger(std::filesystem::path file, Start start, std::function<double()> now_s);
   ~Ledger();  ///< end("failed") unless end() was called
-  Ledger(const Ledger&) = delete;
-  Ledger& operator=(const Ledger&) = delete;
 
   /// Adds this start to the file. Only the first call counts.
   void begin();
@@ -79,11 +78,9 @@ class Ledger {
 };
 
 /// Time counts as `spent` as long as this object lives.
-class SpentOn {
+class SpentOn : NotCopied {
  public:
   SpentOn(Ledger& ledger, Spent spent) : ledger_(ledger), before_(ledger.enter(spent)) {}
-  SpentOn(const SpentOn&) = delete;
-  SpentOn& operator=(const SpentOn&) = delete;
   ~SpentOn() { ledger_.enter(before_); }
 
  private:

@@ -1,18 +1,18 @@
 #pragma once
 
+#include "base/not_copied.h"
+
 namespace echelon {
 
 /// SIGTERM, SIGINT, SIGUSR2, SIGHUP and SIGQUIT ask for a clean stop: what is going on is brought to a good
 /// end, a checkpoint written once there is something to save, exit 85. The second one of a keyboard (SIGINT,
 /// SIGQUIT) within the same process ends it at once, with 128 + its number. A SIGHUP that is ignored stays so
 /// (nohup).
-class StopSignal {
+class StopSignal : NotCopied {
  public:
   /// Installs the handlers and unblocks these signals, so that pending ones arrive.
   StopSignal();
   ~StopSignal();  ///< restores the previous ones
-  StopSignal(const StopSignal&) = delete;
-  StopSignal& operator=(const StopSignal&) = delete;
   /// Installs the handlers anew. Call it after a library has started that may have its own: UCX, below Open
   /// MPI 5, takes SIGHUP for its debugger.
   void take_back();

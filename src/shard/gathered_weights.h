@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/not_copied.h"
 #include "comm/communicator.h"
 #include "shard/fp8/fp8_slice.h"
 #include "shard/layout.h"
@@ -25,7 +26,7 @@ namespace echelon {
 /// "-": the call does nothing. "refused": throws Error(kTraining), a bug in the caller. If the slice is the
 /// whole buffer (is_whole()), the state is always kGathered. Not thread-safe. Every rank must make the same
 /// calls in the same order.
-class GatheredWeights {
+class GatheredWeights : NotCopied {
  public:
   enum class State : std::uint8_t {
     kSharded,     ///< only the slices exist
@@ -40,8 +41,6 @@ class GatheredWeights {
                   const at::Tensor& slice, const Fp8Slice* fp8 = nullptr);
   /// Waits for a gather in progress and ignores its error, which is reported elsewhere.
   ~GatheredWeights();
-  GatheredWeights(const GatheredWeights&) = delete;
-  GatheredWeights& operator=(const GatheredWeights&) = delete;
 
   /// Casts the slice directly into its slot of the gathered buffer and starts the all-gather in place. From
   /// kPartlyKept, gathers the kept parts among the K neighbors instead.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/not_copied.h"
 #include "comm/communicator.h"
 #include "shard/layout.h"
 #include "shard/unit_setup.h"
@@ -31,7 +32,7 @@ struct MicroBatch {
 /// finish() acts only in kReducing and land() only in kLanding; elsewhere they do nothing, because open() may
 /// already have called them. begin() in kCollecting, and start() in any other state, throw Error(kTraining):
 /// a bug in the caller. Not thread-safe. Every rank must make the same calls in the same order.
-class GradientReduction {
+class GradientReduction : NotCopied {
  public:
   enum class State : std::uint8_t {
     kIdle,        ///< nothing has been computed yet
@@ -48,8 +49,6 @@ class GradientReduction {
                     const at::Tensor& slice);
   /// Waits for operations that still use the memory and ignores their errors, which are reported elsewhere.
   ~GradientReduction();
-  GradientReduction(const GradientReduction&) = delete;
-  GradientReduction& operator=(const GradientReduction&) = delete;
 
   /// Called before a micro-batch's forward.
   void begin(MicroBatch batch);

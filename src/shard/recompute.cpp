@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/not_copied.h"
 #include "shard/pass.h"
 
 namespace echelon {
@@ -38,13 +39,11 @@ struct Region final : torch::CustomClassHolder {
 
 /// While it lives, random numbers come from the state of the forward run. The state that backward had before
 /// is restored at the end, also after an exception.
-struct InBackward {
+struct InBackward : NotCopied {
   InBackward(at::Device d, const at::Tensor& random) : device(d), outside(random_state(d)) {
     set_random_state(device, random);
   }
   ~InBackward() { set_random_state(device, outside); }
-  InBackward(const InBackward&) = delete;
-  InBackward& operator=(const InBackward&) = delete;
   at::Device device;
   at::Tensor outside;
 };

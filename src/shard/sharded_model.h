@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/not_copied.h"
 #include "comm/activity.h"
 #include "shard/layer_hook.h"
 #include "shard/pass.h"
@@ -29,7 +30,7 @@ struct EngineOptions {
 /// again for its backward; the next units are prefetched. The reduction of its gradients starts when its
 /// backward is complete. Strategies differ in how long weights and gradients are kept, and in which ranks
 /// communicate (groups.h). One thread. All non-const calls are collective.
-class ShardedModel final {
+class ShardedModel final : NotCopied {
  public:
   /// Allocates and initializes (with `seed`) only this rank's slices. `comm` consists of all ranks,
   /// communicates tensors on `device`, and must outlive this object. Throws Error(kUsage) for options that do
@@ -37,8 +38,6 @@ class ShardedModel final {
   ShardedModel(std::unique_ptr<Model> model, Communicator& comm, const EngineOptions& options,
                std::uint64_t seed, at::Device device);
   ~ShardedModel();
-  ShardedModel(const ShardedModel&) = delete;
-  ShardedModel& operator=(const ShardedModel&) = delete;
 
   /// Gives all weights their initial values, which depend only on `seed`.
   void initialize(std::uint64_t seed);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/not_copied.h"
 #include "shard/gathered_weights.h"
 #include "shard/gradient_reduction.h"
 #include "shard/layout.h"
@@ -18,13 +19,11 @@ namespace echelon {
 /// start_unshard() until they are released (GatheredWeights). Whole gradients exist from the first open() to
 /// finish_reduce() (GradientReduction). Not thread-safe. Every rank must make the same calls in the same
 /// order.
-class Unit final : public GradientSink {
+class Unit final : public GradientSink, NotCopied {
  public:
   /// Allocates the slices, and makes the parameters of `plan` views of buffers that are still empty.
   /// `scales`: of Fp8Slice; undefined: training passes gather the weights as all others do.
   Unit(const UnitPlan& plan, const UnitSetup& setup, const at::Tensor& scales = {});
-  Unit(const Unit&) = delete;
-  Unit& operator=(const Unit&) = delete;
 
   /// Writes the initial values of this rank's slice.
   void initialize(std::uint64_t seed);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/not_copied.h"
 #include "base/steady_time.h"
 #include "comm/activity.h"
 
@@ -19,7 +20,7 @@ struct UnitTimes {
 };
 
 /// Adds its lifetime to one of the waits of UnitTimes, and to a profile if one is being recorded.
-class WaitingTime {
+class WaitingTime : NotCopied {
  public:
   /// `unit`: what is waited for, for the profile; empty: nothing is.
   WaitingTime(double& wait_s, const Activity& activity, SpanKind kind, std::string_view unit)
@@ -30,8 +31,6 @@ class WaitingTime {
     SpanLog* log = activity_.spans();
     if (log != nullptr && !unit_.empty()) log->add(kind_, unit_, began_s_, now_s);
   }
-  WaitingTime(const WaitingTime&) = delete;
-  WaitingTime& operator=(const WaitingTime&) = delete;
 
  private:
   double& wait_s_;
@@ -42,15 +41,13 @@ class WaitingTime {
 };
 
 /// Adds its lifetime to `host_s`, minus what was added to the waits meanwhile.
-class HostTime {
+class HostTime : NotCopied {
  public:
   explicit HostTime(UnitTimes& times) : times_(times), waited_(times.waiting_s()) {}
   ~HostTime() {
     const double elapsed = std::chrono::duration<double>(Clock::now() - began_).count();
     times_.host_s += elapsed - (times_.waiting_s() - waited_);
   }
-  HostTime(const HostTime&) = delete;
-  HostTime& operator=(const HostTime&) = delete;
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/not_copied.h"
 #include "profile/profiler.h"
 #include "run/report_request.h"
 #include "train/adapter_check.h"
@@ -21,11 +22,9 @@ enum class RunEnd { kFinished, kStopped };
 /// on a stop. Collective. Throws what TrainStep throws, and Error(kCheckpoint) if the last save fails.
 /// Earlier failed saves are logged and retried at the next interval, but checkpoint.max_failures in a row
 /// also throw.
-class TrainLoop {
+class TrainLoop : NotCopied {
  public:
   TrainLoop(LoopOptions options, const LoopParts& parts);
-  TrainLoop(const TrainLoop&) = delete;
-  TrainLoop& operator=(const TrainLoop&) = delete;
 
   [[nodiscard]] RunEnd run();
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/not_copied.h"
 #include "base/steady_time.h"
 #include "base/str.h"
 #include "comm/agree.h"
@@ -25,13 +26,11 @@ BatchPlan plan_of(const TrainOptions& train, const DataPosition& position, const
 }
 
 /// Adds its lifetime to a sum, minus what the model waited for collectives meanwhile.
-class WorkTime {
+class WorkTime : NotCopied {
  public:
   WorkTime(const ShardedModel& model, double& sum_s)
       : model_(model), sum_s_(sum_s), began_s_(steady_now_s()), waited_s_(model.times().waiting_s()) {}
   ~WorkTime() { sum_s_ += steady_now_s() - began_s_ - (model_.times().waiting_s() - waited_s_); }
-  WorkTime(const WorkTime&) = delete;
-  WorkTime& operator=(const WorkTime&) = delete;
 
  private:
   const ShardedModel& model_;

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/files/fs.h"
 #include "base/log.h"
+#include "base/not_copied.h"
 #include "base/process/process.h"
 #include "base/process/program.h"
 #include "base/process/python_package.h"
@@ -81,7 +82,7 @@ Command mpirun_command(const std::string& mpirun, int ranks, const std::vector<s
 
 /// Receives the forwarded signals and SIGCHLD through a file descriptor. Blocks them during its lifetime, so
 /// that poll() wakes up for them and none is lost between two polls.
-class SignalQueue {
+class SignalQueue : NotCopied {
  public:
   SignalQueue() {
     sigset_t set;
@@ -96,8 +97,6 @@ class SignalQueue {
     sigprocmask(SIG_BLOCK, &set, &before_);
     fd_ = fs::Fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   }
-  SignalQueue(const SignalQueue&) = delete;
-  SignalQueue& operator=(const SignalQueue&) = delete;
   ~SignalQueue() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
   [[nodiscard]] int fd() const { return fd_.get(); }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files/fs.h"
 #include "base/foreign_text.h"
+#include "base/not_copied.h"
 #include "base/number.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
@@ -28,14 +29,12 @@ struct ProveArguments {
 };
 
 /// A folder for the runs, removed at the end unless something is wrong there.
-class ProofFolder {
+class ProofFolder : NotCopied {
  public:
   ProofFolder() : path_((std::filesystem::temp_directory_path() / "echelon-prove-XXXXXX").string()) {
     if (::mkdtemp(path_.data()) == nullptr)
       throw fs::system_error(Code::kEnvironment, "make a folder for the runs like", path_, errno);
   }
-  ProofFolder(const ProofFolder&) = delete;
-  ProofFolder& operator=(const ProofFolder&) = delete;
   ~ProofFolder() {
     if (kept_) return;
     try {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/supervise/nodes.h"
+#include "base/not_copied.h"
 #include "base/process/program.h"
 
 namespace echelon::supervise {
@@ -29,11 +30,9 @@ struct StepPlace {
 [[nodiscard]] std::vector<std::string> environment_with(const std::map<std::string, std::string>& changes);
 
 /// The ranks of one start: an srun that runs beside the supervisor.
-class RankStep {
+class RankStep : NotCopied {
  public:
   RankStep(std::vector<std::string> command, std::vector<std::string> environment);
-  RankStep(const RankStep&) = delete;
-  RankStep& operator=(const RankStep&) = delete;
   ~RankStep() { abandon(); }
 
   /// Waits for the end of srun for at most `seconds`; true: it has ended.

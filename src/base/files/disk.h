@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/not_copied.h"
+
 /// Every system call that touches a file goes through a Disk, so that a test can record, fail, cut short,
 /// reorder or lose any of them (the idea of SQLite's VFS and of RocksDB's FaultInjectionTestFS).
 namespace echelon::fs {
@@ -44,11 +46,9 @@ class Disk {
 
 /// For tests: replaces the Disk of this process while it lives. Do not create or destroy it while another
 /// thread uses files.
-class DiskInUse {
+class DiskInUse : NotCopied {
  public:
   explicit DiskInUse(Disk& disk);
-  DiskInUse(const DiskInUse&) = delete;
-  DiskInUse& operator=(const DiskInUse&) = delete;
   ~DiskInUse();
 
  private:

@@ -7,6 +7,7 @@
 
 #include "base/files/direct_io.h"
 #include "base/files/fs.h"
+#include "base/not_copied.h"
 
 /// Files that readers must see complete or not at all: written under a draft's name, then renamed.
 namespace echelon::fs {
@@ -25,15 +26,13 @@ void reserve_space(const Fd& fd, const Path& path, std::uint64_t bytes, Code cod
 
 /// A new file, written at any offsets. The destructor removes it unless rename(), publish() or keep() was
 /// called. Any failure is final: no write or flush is ever retried. Throws Error(code). Not thread-safe.
-class NewFile {
+class NewFile : NotCopied {
  public:
   /// Creates `path`, which must not exist, not even as a symbolic link.
   NewFile(Path path, Code code);
   /// Goes on with the file `path`, which may be missing, cut or filled with zeros to `bytes`. The destructor
   /// never removes it.
   NewFile(Path path, std::uint64_t bytes, Code code);
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
   ~NewFile();
 
   [[nodiscard]] const Path& path() const { return path_; }

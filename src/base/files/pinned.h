@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/files/fs.h"
+#include "base/not_copied.h"
 
 /// Folders that are found through a handle instead of through their path, because somebody else may put
 /// another folder, or a link, in their place. The real Disk asks here where a path is to be looked up, so
@@ -17,11 +18,9 @@ namespace echelon::fs {
 void pin_private(const Path& folder, Fd handle);
 
 /// Does so for this thread, while this object lives, without the modes. `handle` must outlive it.
-class PinnedHere {
+class PinnedHere : NotCopied {
  public:
   PinnedHere(const Path& folder, const Fd& handle);
-  PinnedHere(const PinnedHere&) = delete;
-  PinnedHere& operator=(const PinnedHere&) = delete;
   ~PinnedHere();
 
  private:

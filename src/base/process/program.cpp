@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/files/fs.h"
+#include "base/not_copied.h"
 #include "base/steady_time.h"
 #include "base/str.h"
 
@@ -47,7 +48,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 
 /// Settings of the child: its streams and, with `own_group`, a new process group, so that a kill at the
 /// deadline reaches what it started, too.
-class SpawnPlan {
+class SpawnPlan : NotCopied {
  public:
   SpawnPlan(int out, int err, bool own_group) {
     posix_spawn_file_actions_init(&actions_);
@@ -58,8 +59,6 @@ class SpawnPlan {
     if (own_group) posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP);
     posix_spawnattr_setpgroup(&attributes_, 0);
   }
-  SpawnPlan(const SpawnPlan&) = delete;
-  SpawnPlan& operator=(const SpawnPlan&) = delete;
   ~SpawnPlan() {
     posix_spawn_file_actions_destroy(&actions_);
     posix_spawnattr_destroy(&attributes_);

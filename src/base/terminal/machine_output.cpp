@@ -6,6 +6,7 @@
 #include <streambuf>
 
 #include "base/foreign_text.h"
+#include "base/not_copied.h"
 #include "base/process/process.h"
 
 namespace echelon {
@@ -21,11 +22,9 @@ bool asks_for_json(const std::vector<std::string>& words) {
 }  // namespace
 
 /// Passes everything on and records whether anything was printed.
-class MachineOutput::Watch final : public std::streambuf {
+class MachineOutput::Watch final : public std::streambuf, NotCopied {
  public:
   Watch() : below_(std::cout.rdbuf(this)) {}
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
   ~Watch() override { std::cout.rdbuf(below_); }
   [[nodiscard]] bool any() const { return any_; }
 

@@ -4,18 +4,17 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/not_copied.h"
 
 namespace echelon {
 
 /// Watches standard output of a command that may run with --json: knows whether anything was printed. Create
 /// it before the first output.
-class MachineOutput {
+class MachineOutput : NotCopied {
  public:
   explicit MachineOutput(bool json);
   /// `words`: the command line behind the program's name.
   explicit MachineOutput(const std::vector<std::string>& words);
-  MachineOutput(const MachineOutput&) = delete;
-  MachineOutput& operator=(const MachineOutput&) = delete;
   ~MachineOutput();
 
   /// With --json, prints {"error": {"code": .., "message": ".."}} if the command printed no report of its

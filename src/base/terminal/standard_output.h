@@ -3,16 +3,15 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/not_copied.h"
 
 namespace echelon {
 
 /// While it lives, std::cout passes through terminal_text() line by line: names chosen by others cannot
 /// control the terminal. One at a time, created by main().
-class TerminalOutput {
+class TerminalOutput : NotCopied {
  public:
   TerminalOutput();
-  TerminalOutput(const TerminalOutput&) = delete;
-  TerminalOutput& operator=(const TerminalOutput&) = delete;
   ~TerminalOutput();
 
  private:

@@ -3,19 +3,19 @@
 #include <cstdint>
 #include <span>
 
+#include "base/not_copied.h"
+
 namespace echelon::checkpoint {
 
 /// Memory for large O_DIRECT transfers. It uses huge pages where the system has them, because a device
 /// accepts only a limited number of separate pieces per request. It is touched in advance, so that its first
 /// use is as fast as later ones.
-class BulkMemory {
+class BulkMemory : NotCopied {
  public:
   enum class Touch { kNow, kLater };
   /// With kLater only address space is reserved; a page is allocated when touch() or its user first writes to
   /// it. Throws std::bad_alloc.
   explicit BulkMemory(std::uint64_t bytes, Touch when = Touch::kNow);
-  BulkMemory(const BulkMemory&) = delete;
-  BulkMemory& operator=(const BulkMemory&) = delete;
   ~BulkMemory();
 
   /// Allocates the pages; their content is lost.

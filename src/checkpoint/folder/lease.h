@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/not_copied.h"
 
 namespace echelon::checkpoint {
 
@@ -22,11 +23,9 @@ enum class LeaseKind {
 ///
 /// Without write permission, or if the folder is not named like a step folder, there is no lease; note() says
 /// so.
-class FolderLease {
+class FolderLease : NotCopied {
  public:
   explicit FolderLease(const std::filesystem::path& step_folder, LeaseKind kind = LeaseKind::kReader);
-  FolderLease(const FolderLease&) = delete;
-  FolderLease& operator=(const FolderLease&) = delete;
   ~FolderLease();
 
   /// Why there is no lease, for people; empty when there is one.

@@ -2,6 +2,7 @@
 #include <hdf5.h>
 
 #include "base/dtype.h"
+#include "base/not_copied.h"
 #include "checkpoint/hdf5/h5_layout.h"
 
 /// Helpers for libhdf5. Internal to the h5_ files.
@@ -11,13 +12,11 @@ namespace echelon::checkpoint {
 void h5_check(herr_t status, const char* what);
 
 /// Owns one libhdf5 handle.
-class H5Handle {
+class H5Handle : NotCopied {
  public:
   using Close = herr_t (*)(hid_t);
   /// Throws as h5_check() does when `id` is negative.
   H5Handle(hid_t id, Close close, const char* what);
-  H5Handle(const H5Handle&) = delete;
-  H5Handle& operator=(const H5Handle&) = delete;
   ~H5Handle();
   operator hid_t() const { return id_; }
   /// Closes and checks the result: closing a file is what writes it.

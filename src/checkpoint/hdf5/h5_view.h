@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/not_copied.h"
 #include "checkpoint/hdf5/h5_layout.h"
 
 /// HDF5 virtual data sets: files that show data of other files as if it were theirs.
@@ -39,11 +40,9 @@ struct H5ViewDataset {
 
 /// Reads single elements of a tensor through libhdf5, as another program would. For files whose content was
 /// checked before: libhdf5 parses them.
-class H5ViewReader {
+class H5ViewReader : NotCopied {
  public:
   explicit H5ViewReader(const std::filesystem::path& path);
-  H5ViewReader(const H5ViewReader&) = delete;
-  H5ViewReader& operator=(const H5ViewReader&) = delete;
   ~H5ViewReader();
   /// The elements with these numbers in the flattened tensor, one after the other, in the file's type. Throws
   /// Error(kCheckpoint), also when type or shape are not the stated ones.

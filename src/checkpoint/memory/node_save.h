@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/not_copied.h"
 #include "checkpoint/memory/memory_folder.h"
 #include "checkpoint/memory/shard_service.h"
 #include "checkpoint/write/commit.h"
@@ -42,7 +43,7 @@ struct NodeSavePlan {
 
 /// Fetches the copies, each checked as it arrives, and on the first rank of a node finishes the node's part
 /// of the checkpoint when all of its shards are there. All of it on one thread of low priority.
-class NodeSave {
+class NodeSave : NotCopied {
  public:
   enum class State { kRunning, kDone, kFailed };
   struct Status {
@@ -54,8 +55,6 @@ class NodeSave {
 
   /// Starts the thread. Throws what the system throws where it has none left.
   explicit NodeSave(NodeSavePlan plan);
-  NodeSave(const NodeSave&) = delete;
-  NodeSave& operator=(const NodeSave&) = delete;
   ~NodeSave();  ///< gives up what is not done
 
   [[nodiscard]] Status status() const;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/net/guarded_listener.h"
+#include "base/not_copied.h"
 
 /// Shards of memory checkpoints on their way between nodes: over TCP connections of their own, one for each
 /// file, beside the collectives of training. Whoever wants a file asks the rank that has it.
@@ -32,12 +33,10 @@ struct WantedShard {
 
 /// Hands out the files of one run's memory on this node, to those who know its secret. Its threads run at low
 /// priority. Files are found by numbers: no path is ever taken from a request.
-class ShardServer {
+class ShardServer : NotCopied {
  public:
   /// Listens on a port that the system chooses. Throws Error(kEnvironment).
   ShardServer(std::filesystem::path run_folder, const Secret& secret, GuardedListener::Places places = {});
-  ShardServer(const ShardServer&) = delete;
-  ShardServer& operator=(const ShardServer&) = delete;
   /// Ends what is being sent.
   ~ShardServer();
 

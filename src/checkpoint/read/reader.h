@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/not_copied.h"
 #include "checkpoint/format/tensor.h"
 
 namespace echelon::checkpoint {
@@ -24,7 +25,7 @@ struct Contents;
 /// what it holds, and reads no tensor bytes; the checksums of the blocks of a large shard are read and
 /// checked when something of that shard is first read, so that a rank takes memory for what it needs. Never
 /// lets libhdf5 parse anything. read() may be called from several threads.
-class Reader {
+class Reader : NotCopied {
  public:
   /// `folder`: a step folder, or a run folder / checkpoints folder for its newest commit. Throws
   /// Error(kCheckpoint).
@@ -32,8 +33,6 @@ class Reader {
   /// Of what was opened and checked before.
   explicit Reader(Contents contents);
   ~Reader();
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
 
   [[nodiscard]] const std::filesystem::path& folder() const;
   [[nodiscard]] std::int64_t step() const;

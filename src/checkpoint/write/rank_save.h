@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/not_copied.h"
 #include "checkpoint/format/tensor.h"
 #include "checkpoint/write/commit.h"
 #include "checkpoint/write/shard_plan.h"
@@ -33,7 +34,7 @@ struct SavePlan {
 /// ranks' shards, which have their names only when they are durable, and commits. The ranks
 /// coordinate only through the folder: a rank that fails leaves a file there that says why. If the folder
 /// itself fails, give_up() passes the news on.
-class RankSave {
+class RankSave : NotCopied {
  public:
   enum class State { kRunning, kDone, kFailed };
   struct Status {
@@ -48,8 +49,6 @@ class RankSave {
   /// note for rank 0.
   /// `layout`: this rank's plan of these slices for this save.
   RankSave(SavePlan plan, ShardPlan layout, std::vector<Slice> slices, std::shared_ptr<Staging> staging);
-  RankSave(const RankSave&) = delete;
-  RankSave& operator=(const RankSave&) = delete;
   /// Abandons what is not done within 10 s. A thread that hangs in a system call is left behind.
   ~RankSave();
 

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "base/not_copied.h"
 #include "checkpoint/folder/bulk_memory.h"
 
 namespace echelon::checkpoint {
@@ -16,15 +17,13 @@ namespace echelon::checkpoint {
 /// writes, in order. Kept from save to save, because the first touch of memory is slow. If it holds a whole
 /// shard, training goes on after one copy; with a few windows it is a pipe. A window is only address space
 /// until its first use, or until warm_up() touches it.
-class Staging {
+class Staging : NotCopied {
  public:
   static constexpr std::size_t kWindowBytes = std::size_t{8} << 20;
   static constexpr std::size_t kPipeWindows = 4;
 
   /// `bytes`: rounded up to whole windows, two at least. Throws Error(kCheckpoint) when they cannot be had.
   explicit Staging(std::uint64_t bytes);
-  Staging(const Staging&) = delete;
-  Staging& operator=(const Staging&) = delete;
   ~Staging();
 
   [[nodiscard]] std::uint64_t bytes() const { return memory_.bytes().size(); }

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "base/not_copied.h"
 #include "comm/communicator.h"
 
 namespace echelon {
@@ -16,13 +17,11 @@ namespace echelon {
 /// The one thread of this process that calls MPI, and its queue of work. It sleeps while the queue is empty.
 /// The first task that throws ends all communication: that task and every later one fail with the same error
 /// at once, and MPI is not called again, because after a lost peer later messages could not be matched.
-class MpiWorker {
+class MpiWorker : NotCopied {
  public:
   /// Starts the thread and MPI on it. Throws Error(kEnvironment) where MPI_Init fails or takes over
   /// `timeout_s`.
   explicit MpiWorker(double timeout_s);
-  MpiWorker(const MpiWorker&) = delete;
-  MpiWorker& operator=(const MpiWorker&) = delete;
   /// Ends the thread after the tasks already queued; does not end MPI.
   ~MpiWorker();
 

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/not_copied.h"
 
 namespace echelon {
 
@@ -13,11 +14,9 @@ namespace echelon {
 void check_cuda(cudaError_t result, const char* doing);
 
 /// A stream of the highest priority that does not wait for the default stream.
-class CudaStream {
+class CudaStream : NotCopied {
  public:
   CudaStream();
-  CudaStream(const CudaStream&) = delete;
-  CudaStream& operator=(const CudaStream&) = delete;
   ~CudaStream();
   [[nodiscard]] cudaStream_t get() const { return stream_; }
 
@@ -26,13 +25,11 @@ class CudaStream {
 };
 
 /// A point in a stream. Recorded on construction.
-class CudaEvent {
+class CudaEvent : NotCopied {
  public:
   enum class Kind { kOrder, kTimed };  ///< kOrder has no timestamp and costs the device less
 
   explicit CudaEvent(cudaStream_t stream, Kind kind = Kind::kOrder);
-  CudaEvent(const CudaEvent&) = delete;
-  CudaEvent& operator=(const CudaEvent&) = delete;
   ~CudaEvent();
   [[nodiscard]] cudaEvent_t get() const { return event_; }
   /// The stream has passed it. Throws Error(kEnvironment) where the device has failed.
@@ -46,11 +43,9 @@ class CudaEvent {
 
 /// Page-locked host memory, which the device reads and writes directly. A copy from or to pageable memory may
 /// block the host until the stream is idle, and so wait for ranks that have died.
-class CudaPinned {
+class CudaPinned : NotCopied {
  public:
   explicit CudaPinned(std::size_t bytes);
-  CudaPinned(const CudaPinned&) = delete;
-  CudaPinned& operator=(const CudaPinned&) = delete;
   ~CudaPinned();
   [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(memory_); }
 
@@ -67,12 +62,10 @@ struct CudaMemory {
 [[nodiscard]] CudaMemory driver_memory();
 
 /// Device memory that grows in stream order and is reused by later operations of that stream.
-class CudaScratch {
+class CudaScratch : NotCopied {
  public:
   CudaScratch(std::shared_ptr<CudaStream> stream, CudaMemory source)
       : stream_(std::move(stream)), source_(std::move(source)) {}
-  CudaScratch(const CudaScratch&) = delete;
-  CudaScratch& operator=(const CudaScratch&) = delete;
   ~CudaScratch();
   [[nodiscard]] void* get(std::size_t bytes);
 

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "base/not_copied.h"
 #include "comm/history.h"
 #include "comm/nccl/cuda_resources.h"
 #include "comm/nccl/stream_waits.h"
@@ -36,7 +37,7 @@ struct NcclShared {
 
 /// One NCCL communicator on a stream, and a thread that watches the operations under way and aborts NCCL when
 /// one overstays the deadline or another group has failed. One issuing thread.
-class NcclGroup {
+class NcclGroup : NotCopied {
  public:
   using Start = std::function<ncclResult_t(ncclComm_t*, ncclConfig_t*)>;
 
@@ -46,8 +47,6 @@ class NcclGroup {
   /// The ranks of `parent` that give the same `color` (>= 0), ordered by `key`. Throws likewise; the parent
   /// is unusable then.
   NcclGroup(const std::string& name, NcclShared shared, NcclGroup& parent, int color, int key);
-  NcclGroup(const NcclGroup&) = delete;
-  NcclGroup& operator=(const NcclGroup&) = delete;
   /// Waits for running operations, at most until the deadline.
   ~NcclGroup();
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/files/fs.h"
+#include "base/not_copied.h"
 #include "data/prepare/prepare.h"
 
 namespace echelon::data {
@@ -11,15 +12,13 @@ namespace echelon::data {
 /// The folder prepare.partial of an output folder: what a `prepare` that is killed, or fails, leaves for the
 /// next one. It holds drafts of the data files and note.json, which says what they were made from and how
 /// far. Not thread-safe. For source files of this module only.
-class PartialOutput {
+class PartialOutput : NotCopied {
  public:
   /// Makes the folder and locks it against a second `prepare`; without effect on file systems without locks.
   /// What other sources or options left is removed, and `progress` told why. `identity`:
   /// PrepareManifest::identity(). Throws Error(kData).
   PartialOutput(const PrepareOptions& options, const nlohmann::ordered_json& identity,
                 const ProgressCallback& progress);
-  PartialOutput(const PartialOutput&) = delete;
-  PartialOutput& operator=(const PartialOutput&) = delete;
   /// Removes the folder if no state was saved.
   ~PartialOutput();
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/not_copied.h"
 #include "base/number.h"
 #include "base/str.h"
 
@@ -78,15 +79,13 @@ std::size_t decode(SourceStream::Input& input, bool& inside, Step&& step) {
   }
 }
 
-class GzipDecoder final : public SourceStream::Decoder {
+class GzipDecoder final : public SourceStream::Decoder, NotCopied {
  public:
   GzipDecoder() {
     constexpr int kGzip = 16;  // and no zlib streams
     if (inflateInit2(&stream_, MAX_WBITS + kGzip) != Z_OK)
       throw Error(Code::kEnvironment, "the zlib library cannot be used: too little memory");
   }
-  GzipDecoder(const GzipDecoder&) = delete;
-  GzipDecoder& operator=(const GzipDecoder&) = delete;
   ~GzipDecoder() override { inflateEnd(&stream_); }
 
   std::size_t read(SourceStream::Input& input, std::span<char> text) override {

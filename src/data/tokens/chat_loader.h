@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/not_copied.h"
 #include "data/loader.h"
 #include "data/sample_order.h"
 #include "data/tokens/document_index.h"
@@ -13,15 +14,13 @@ namespace echelon {
 /// Whole conversations of a token file (data.kind: chat), or whole pairs of answers (preference). Neighbors
 /// in the file share a sample as long as they fit into seq_len tokens; each conversation or answer is a
 /// sequence of its own. A target counts where its token is trained.
-class ChatLoader final : public Loader {
+class ChatLoader final : public Loader, NotCopied {
  public:
   /// `leave_out`: at most how many conversations (pairs) of more than seq_len inputs are left out.
   /// `shuffle_seed`: none for file order. Throws Error(kData) if more of them are longer, the file does not
   /// mark trained tokens, a pair has an answer that predicts nothing, or nothing is left.
   ChatLoader(TokenFile file, std::int64_t seq_len, std::optional<std::uint64_t> shuffle_seed,
              std::int64_t leave_out);
-  ChatLoader(const ChatLoader&) = delete;
-  ChatLoader& operator=(const ChatLoader&) = delete;
 
   [[nodiscard]] SampleSize sample_size() const override {
     return {seq_len_, 0, reference_.empty() ? seq_len_ : 1};

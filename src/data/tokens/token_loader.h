@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/not_copied.h"
 #include "data/loader.h"
 #include "data/sample_order.h"
 #include "data/tokens/document_index.h"
@@ -15,13 +16,11 @@ namespace echelon {
 ///
 /// With `separate` (data.packing: documents) the parts of different documents in a window are sequences of
 /// their own, and the last token of a document predicts nothing.
-class TokenLoader final : public Loader {
+class TokenLoader final : public Loader, NotCopied {
  public:
   /// `shuffle_seed`: none for file order. Throws Error(kData) when the file holds less than one window.
   TokenLoader(TokenFile file, std::int64_t seq_len, std::optional<std::uint64_t> shuffle_seed,
               bool separate = false);
-  TokenLoader(const TokenLoader&) = delete;
-  TokenLoader& operator=(const TokenLoader&) = delete;
 
   [[nodiscard]] SampleSize sample_size() const override { return {seq_len_, 0, seq_len_}; }
   [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;

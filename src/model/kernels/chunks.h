@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/not_copied.h"
 #include "model/kernels/elements.h"
 
 /// Loops over rows of elements. GCC 12 vectorizes no conversion of fp16, so rows of fp16 are converted in
@@ -126,12 +127,10 @@ class Stored {
   T* to_;
 };
 template <class T>
-class Stored<T, true> {
+class Stored<T, true> : NotCopied {
  public:
   Stored(T* to, std::int64_t width) : to_(to), width_(width) {}
   ~Stored() { from_float(values_, to_, width_); }
-  Stored(const Stored&) = delete;
-  Stored& operator=(const Stored&) = delete;
   void set(std::int64_t i, float value) { values_[i] = value; }
 
  private:

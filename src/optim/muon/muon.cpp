@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/not_copied.h"
 #include "base/str.h"
 #include "optim/muon/newton_schulz.h"
 
@@ -35,8 +36,7 @@ Part part_of(const MuonMatrix& matrix, std::int64_t first, std::int64_t size) {
 }  // namespace
 
 /// One unit's matrices on their way to the owners and back.
-struct Muon::Flight {
-  Flight() = default;
+struct Muon::Flight : NotCopied {
   ~Flight() {
     try {  // the network writes to the buffers until it is done; what failed is being reported
       gathering.wait();
@@ -44,8 +44,6 @@ struct Muon::Flight {
     } catch (...) {
     }
   }
-  Flight(const Flight&) = delete;
-  Flight& operator=(const Flight&) = delete;
 
   std::size_t unit = 0;
   std::string label;

@@ -2,18 +2,17 @@
 #include <string>
 #include <vector>
 
+#include "base/not_copied.h"
 #include "report/watch/view.h"
 
 namespace echelon::report {
 
 /// The terminal of `echelon watch`: lines that are redrawn in place. At the end, however it comes, the
 /// covered content is shown again. One object at a time.
-class Screen {
+class Screen : NotCopied {
  public:
   /// `redraws`: takes the whole terminal and shows each draw() in place of the last; else draw() appends.
   explicit Screen(bool redraws);
-  Screen(const Screen&) = delete;
-  Screen& operator=(const Screen&) = delete;
   ~Screen();
 
   /// Returns the terminal's size at the moment; for a pipe the usual 80 columns.

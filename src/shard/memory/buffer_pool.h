@@ -6,6 +6,8 @@
 #include <map>
 #include <vector>
 
+#include "base/not_copied.h"
+
 namespace echelon {
 
 /// Purpose of a buffer; bytes are counted per purpose.
@@ -18,7 +20,7 @@ enum class Use : std::uint8_t {
 /// Memory for gathered weights and whole gradients: a few buffers that units reuse instead of returning them
 /// to the allocator. On a GPU, reuse is in stream order, because a communicator's streams wait for the
 /// issuing stream. Not thread-safe. Must outlive every buffer it lent.
-class BufferPool {
+class BufferPool : NotCopied {
  public:
   /// Lent now, and the maximum since construction.
   struct Bytes {
@@ -27,8 +29,6 @@ class BufferPool {
   };
 
   explicit BufferPool(at::Device device) : device_(device) {}
-  BufferPool(const BufferPool&) = delete;
-  BufferPool& operator=(const BufferPool&) = delete;
 
   /// Returns a buffer of at least `bytes`, contents undefined. `bytes` is first rounded up by at most 1/16.
   /// Lends the smallest free buffer that fits, unless it is more than twice as large; otherwise allocates
@@ -54,15 +54,13 @@ class BufferPool {
 /// A 1-D tensor whose memory can be freed and allocated again, while the tensor and all its views stay valid
 /// objects. Tensors saved by autograd therefore need no special handling: after the next inflate() they refer
 /// to the new memory.
-class ElasticTensor {
+class ElasticTensor : NotCopied {
  public:
   /// Starts deflated, without memory.
   ElasticTensor(BufferPool& pool, std::int64_t numel, at::ScalarType type, Use use);
   /// Always inflated; shares the memory of `fixed` (1-D, contiguous).
   explicit ElasticTensor(const at::Tensor& fixed);
   ~ElasticTensor();
-  ElasticTensor(const ElasticTensor&) = delete;
-  ElasticTensor& operator=(const ElasticTensor&) = delete;
 
   void inflate();  ///< contents are undefined; no-op if inflated
   void deflate();  ///< returns the memory to the pool; no-op if deflated or fixed

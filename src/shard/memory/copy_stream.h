@@ -7,6 +7,8 @@
 #include <memory>
 #include <optional>
 
+#include "base/not_copied.h"
+
 namespace echelon {
 
 /// A stream for copies between a GPU and page-locked host memory, so that they overlap with computation. On
@@ -29,11 +31,9 @@ class CopyStream {
 
   /// While it lives, the copy stream is the calling thread's current stream. It first waits for the work
   /// issued so far to the previously current stream.
-  class Turn {
+  class Turn : NotCopied {
    public:
     explicit Turn(CopyStream& copies);
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
     /// The memory of `tensor`, on the device, is not reused before the work issued so far to the copy stream
     /// is done.
     void uses(const at::Tensor& tensor) const;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/not_copied.h"
 
 namespace echelon {
 
@@ -14,14 +15,11 @@ namespace echelon {
 /// holds it; adjacent free ranges are merged. Pages are never returned to the system, so the kernel clears
 /// each only once; huge pages are used where available. Reserves address space far ahead of use, without
 /// memory. Thread-safe.
-class HostArena {
+class HostArena : NotCopied {
  public:
   /// Blocks are multiples of this and aligned to it.
   static constexpr std::size_t kGrain = 256;
 
-  HostArena() = default;
-  HostArena(const HostArena&) = delete;
-  HostArena& operator=(const HostArena&) = delete;
   /// All blocks must have been released before.
   ~HostArena();
 

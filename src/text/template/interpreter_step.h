@@ -1,14 +1,13 @@
 #pragma once
+#include "base/not_copied.h"
 #include "text/template/interpreter.h"
 
 namespace echelon::data::jinja {
 
-class Interpreter::Step {
+class Interpreter::Step : NotCopied {
  public:
   Step(Interpreter& interpreter, const Node& node);
   ~Step() { --interpreter_.depth_; }
-  Step(const Step&) = delete;
-  Step& operator=(const Step&) = delete;
 
  private:
   Interpreter& interpreter_;

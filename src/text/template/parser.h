@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/not_copied.h"
 #include "text/template/lexer.h"
 #include "text/template/syntax.h"
 
@@ -32,12 +33,10 @@ class ExpressionParser {
   Node expression();
 
   /// Counts what has begun and not ended.
-  class Deeper {
+  class Deeper : NotCopied {
    public:
     explicit Deeper(ExpressionParser& parser);
     ~Deeper() { --parser_.open_; }
-    Deeper(const Deeper&) = delete;
-    Deeper& operator=(const Deeper&) = delete;
 
    private:
     ExpressionParser& parser_;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "app/doctor/finding.h"
+#include "base/not_copied.h"
 
 namespace echelon::app::doctor {
 
@@ -32,11 +33,9 @@ struct FolderFacts {
 
 /// A uniquely named folder below `folder`; the destructor removes it with its contents. The constructor
 /// throws Error(kEnvironment) with the reason only: the caller names the folder.
-class ProbeFolder {
+class ProbeFolder : NotCopied {
  public:
   explicit ProbeFolder(const std::filesystem::path& folder);
-  ProbeFolder(const ProbeFolder&) = delete;
-  ProbeFolder& operator=(const ProbeFolder&) = delete;
   ~ProbeFolder();
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 

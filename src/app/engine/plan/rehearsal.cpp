@@ -8,6 +8,7 @@
 #include "app/engine/answer.h"
 #include "app/engine/plan/one_for_all.h"
 #include "app/engine/plan/stage.h"
+#include "base/not_copied.h"
 #include "book/books.h"
 #include "book/communicator.h"
 #include "book/device.h"
@@ -70,7 +71,7 @@ void validate(const Recipe& recipe, TrainState& state) {
 }
 
 /// Gives host memory as it is before a run, and leaves it so.
-class FreshHostMemory {
+class FreshHostMemory : NotCopied {
  public:
   FreshHostMemory() {
     HostMemory::install();
@@ -78,8 +79,6 @@ class FreshHostMemory {
     before_ = HostMemory::reserved_bytes();
   }
   ~FreshHostMemory() { HostMemory::trim(); }
-  FreshHostMemory(const FreshHostMemory&) = delete;
-  FreshHostMemory& operator=(const FreshHostMemory&) = delete;
 
   /// Taken for tensors since the beginning, gaps between them included.
   [[nodiscard]] std::int64_t reserved() const { return HostMemory::reserved_bytes() - before_; }

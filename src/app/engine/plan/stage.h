@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 
+#include "base/not_copied.h"
 #include "comm/communicator.h"
 #include "data/loader.h"
 #include "recipe/recipe.h"
@@ -10,13 +11,11 @@
 namespace echelon::app {
 
 /// Everything that the training steps of a recipe need, built as for a run, with samples that need no files.
-struct Stage {
+struct Stage : NotCopied {
   /// `comm`: all ranks, for tensors on `device`; `on_host`: all ranks, for what they agree on. Both outlive
   /// this object.
   Stage(const Recipe& recipe, Communicator& comm, Communicator& on_host, at::Device device,
         int ranks_per_node);
-  Stage(const Stage&) = delete;
-  Stage& operator=(const Stage&) = delete;
 
   void step();  ///< one training step
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/not_copied.h"
 #include "base/steady_time.h"
 #include "book/stopwatch.h"
 #include "comm/payload.h"
@@ -11,7 +12,7 @@ namespace echelon::app {
 namespace {
 
 /// Adds the time of its life to `seconds`.
-class HeldUp {
+class HeldUp : NotCopied {
  public:
   explicit HeldUp(double& seconds) : seconds_(seconds), began_s_(steady_now_s()) {}
   ~HeldUp() {
@@ -19,8 +20,6 @@ class HeldUp {
     seconds_ += held_s;
     book::stopwatch::set_aside(held_s);
   }
-  HeldUp(const HeldUp&) = delete;
-  HeldUp& operator=(const HeldUp&) = delete;
 
  private:
   double& seconds_;
