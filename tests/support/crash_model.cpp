@@ -143,9 +143,7 @@ void CrashModel::happen(const Change& change, int outcome, DiskTree& tree) {
 }
 
 std::vector<int> CrashModel::uncertain() const {
-  std::vector<int> counts;
-  for (const Change& change : changes_) counts.push_back(outcomes(change));
-  return counts;
+  return mapped(changes_, [&](const Change& change) { return outcomes(change); });
 }
 
 DiskTree CrashModel::state(const std::vector<int>& outcomes) const {

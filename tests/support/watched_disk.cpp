@@ -2,13 +2,13 @@
 
 #include <fcntl.h>
 
+#include "base/str.h"
+
 namespace echelon::test {
 
 std::vector<std::string> WatchedDisk::open_files() const {
   const std::lock_guard lock(mutex_);
-  std::vector<std::string> paths;
-  for (const auto& [fd, path] : open_) paths.push_back(path);
-  return paths;
+  return mapped(open_, [](const auto& file) { return file.second; });
 }
 
 std::string WatchedDisk::path_of(int fd) const {

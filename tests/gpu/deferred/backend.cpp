@@ -13,6 +13,7 @@
 #include <memory>
 #include <set>
 
+#include "base/str.h"
 #include "gpu/deferred/streams.h"
 
 namespace echelon::test::deferred {
@@ -244,8 +245,7 @@ at::Tensor unfold(const at::Tensor& self, std::int64_t dimension, std::int64_t s
 template <class F>
 auto computed(const char* what, const std::vector<at::Tensor>& inputs, const F& f) {
   const auto lock = locked();
-  std::vector<Access> accesses;
-  for (const at::Tensor& input : inputs) accesses.push_back(reads(input));
+  std::vector<Access> accesses = mapped(inputs, [](const at::Tensor& input) { return reads(input); });
   Streams::instance().seen.operations.insert(what);
   compute(current_stream(), what, accesses, [] {});
   const at::NoGradGuard no_grad;

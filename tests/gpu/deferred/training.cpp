@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "base/str.h"
 #include "gpu/deferred/deferred_device.h"
 #include "gpu/deferred/stream_communicator.h"
 #include "model/model.h"
@@ -90,9 +91,7 @@ std::vector<at::Tensor> train(Communicator& comm, at::Device device, const Subje
     }
     model.weights_updated();
   }
-  std::vector<at::Tensor> weights;
-  for (const auto& unit : model.units()) weights.push_back(unit->master().cpu().clone());
-  return weights;
+  return mapped(model.units(), [](const auto& unit) { return unit->master().cpu().clone(); });
 }
 
 std::vector<at::Tensor> train_on_device(const Subject& subject, const EngineOptions& options) {

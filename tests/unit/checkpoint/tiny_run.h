@@ -107,8 +107,7 @@ struct TinyRun {
 
   /// How what lies in the checkpoints folder differs from the whole checkpoints of these steps, or "".
   [[nodiscard]] std::string leaves(const std::vector<std::int64_t>& steps) const {
-    std::vector<Path> folders;
-    for (const std::int64_t step : steps) folders.push_back(folder(step));
+    const std::vector<Path> folders = mapped(steps, [&](std::int64_t step) { return folder(step); });
     const std::vector<Path> found = fs::list_folder(checkpoints(), Code::kCheckpoint);
     if (found != folders) {
       std::string names;

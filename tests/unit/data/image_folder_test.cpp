@@ -65,8 +65,7 @@ class PictureFolder : public ::testing::Test {
 TEST_F(PictureFolder, ListsClassesAndFilesByName) {
   const data::ImageFolder list = data::list_image_folder(dir_.path());
   EXPECT_EQ(list.classes, (std::vector<std::string>{"ant", "bee", "cat"}));
-  std::vector<std::string> paths;
-  for (const auto& file : list.files) paths.push_back(str(file.label, " ", file.path));
+  const auto paths = mapped(list.files, [](const auto& file) { return str(file.label, " ", file.path); });
   EXPECT_EQ(paths, (std::vector<std::string>{"0 ant/10.jpeg", "0 ant/2.PNG", "1 bee/y.png", "1 bee/sub/x.png",
                                              "2 cat/a.jpg"}));
 }

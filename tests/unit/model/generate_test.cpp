@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/str.h"
 #include "model/generate/draw.h"
 #include "model/model.h"
 #include "shapes/llama_family.h"
@@ -179,9 +180,7 @@ TEST(Draw, FollowsTheSharesAtATemperature) {
 TEST(Draw, TopKAndTopPLeaveTheLikeliest) {
   const at::Tensor logits = at::tensor({0.1F, 0.4F, 0.2F, 0.3F}, at::kFloat).log();
   const auto ids = [&](const GenerateOptions& options) {
-    std::vector<std::int64_t> found;
-    for (const auto& [id, count] : drawn(logits, options, 1000)) found.push_back(id);
-    return found;
+    return mapped(drawn(logits, options, 1000), [](const auto& one) { return one.first; });
   };
   using Ids = std::vector<std::int64_t>;
   EXPECT_EQ(ids({.temperature = 1.0, .top_k = 1}), (Ids{1}));

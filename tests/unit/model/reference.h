@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "base/str.h"
 #include "model/kernels/kernels.h"
 
 /// What the kernel tests compare with: plain loops in double precision, and the two element types.
@@ -71,9 +72,7 @@ std::vector<T> random_values(std::int64_t n, unsigned seed, double deviation = 1
 
 template <class T>
 std::vector<double> doubles(const std::vector<T>& values) {
-  std::vector<double> result;
-  for (const T& value : values) result.push_back(static_cast<double>(to_float(value)));
-  return result;
+  return mapped(values, [](const T& value) { return static_cast<double>(to_float(value)); });
 }
 
 /// Every element within `relative` of its own magnitude plus `relative` of the largest (sums cancel).

@@ -57,8 +57,8 @@ TEST(Optimizer, EachGroupMovesByItsOwnNumbers) {
     const SmallModel small(rank, 3);
     small.fill(small.masters(), "weights");
     small.fill(small.gradients(), "gradients");
-    std::vector<at::Tensor> expected;
-    for (const auto& unit : small.model.units()) expected.push_back(unit->master().clone());
+    const auto expected =
+        mapped(small.model.units(), [](const auto& unit) { return unit->master().clone(); });
     small.for_each_piece(expected, [&](const SlicePiece& piece, at::Tensor values) {
       const std::string& name = piece.part->name;
       const double lr = name.starts_with("model.layers.0.") ? 0.05 : 0.1;

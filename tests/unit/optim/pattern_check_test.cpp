@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 
+#include "base/str.h"
 #include "support/matches.h"
 #include "support/small_models.h"
 
@@ -14,9 +15,7 @@ std::unique_ptr<Model> llama(bool tied = false) {
 }
 
 std::vector<std::string> keys_of(const std::vector<PatternFault>& faults) {
-  std::vector<std::string> keys;
-  for (const PatternFault& fault : faults) keys.push_back(fault.key);
-  return keys;
+  return mapped(faults, &PatternFault::key);
 }
 
 TEST(PatternCheck, FindsEveryPatternThatNamesNothing) {

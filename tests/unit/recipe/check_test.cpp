@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/str.h"
 #include "recipe/check/check_model.h"
 #include "recipe/load.h"
 #include "support/matches.h"
@@ -117,9 +118,7 @@ TEST(ValidateForSize, ReportsBatchAndMeshTogether) {
 std::vector<std::string> model_faults(const ModelOptions& model) {
   std::vector<recipe::Conflict> found;
   recipe::find_model_conflicts(model, found);
-  std::vector<std::string> texts;
-  for (const recipe::Conflict& conflict : found) texts.push_back(conflict.text);
-  return texts;
+  return mapped(found, &recipe::Conflict::text);
 }
 
 TEST(ModelConflicts, AreJudgedByKind) {

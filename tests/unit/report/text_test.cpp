@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/str.h"
+
 namespace echelon::report {
 namespace {
 
@@ -33,9 +35,7 @@ TEST(PageText, WritesQuantities) {
 }
 
 void expect_labels(const Ticks& ticks, const std::vector<std::string>& labels, const std::string& unit) {
-  std::vector<std::string> found;
-  for (const Tick& tick : ticks.ticks) found.push_back(tick.label);
-  EXPECT_EQ(found, labels);
+  EXPECT_EQ(mapped(ticks.ticks, &Tick::label), labels);
   EXPECT_EQ(ticks.unit, unit);
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/str.h"
 #include "support/matches.h"
 #include "support/small_models.h"
 
@@ -15,10 +16,7 @@ ModelOptions small(ModelKind kind = ModelKind::kLlama) {
 }
 
 std::vector<std::string> modules(const std::vector<std::string>& patterns) {
-  std::vector<std::string> found;
-  for (const AdaptedMatrix& matrix : adapted_matrices(small(), {.rank = 2, .modules = patterns}))
-    found.push_back(matrix.module);
-  return found;
+  return mapped(adapted_matrices(small(), {.rank = 2, .modules = patterns}), &AdaptedMatrix::module);
 }
 
 TEST(Lora, AdaptsEveryMatrixOfTheBlocksUnlessPatternsChoose) {

@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 
+#include "base/str.h"
+
 namespace echelon {
 namespace {
 
@@ -26,9 +28,7 @@ std::vector<std::unique_ptr<Parameter>> parameters_of(const Shapes& shapes) {
 }
 
 std::vector<Parameter*> pointers(const std::vector<std::unique_ptr<Parameter>>& parameters) {
-  std::vector<Parameter*> raw;
-  for (const auto& parameter : parameters) raw.push_back(parameter.get());
-  return raw;
+  return mapped(parameters, [](const auto& parameter) { return parameter.get(); });
 }
 
 TEST(Layout, WhatIsTrainedHasPlacesOfItsOwnOneAfterAnother) {

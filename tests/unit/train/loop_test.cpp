@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/str.h"
 #include "base/utc_time.h"
 #include "comm/local_communicator.h"
 #include "support/temp_dir.h"
@@ -93,9 +94,7 @@ struct OneRun {
                           .validation = validation,
                           .evaluation = evaluation};
     EXPECT_EQ(TrainLoop(options, parts).run(), RunEnd::kFinished);
-    std::vector<at::Tensor> weights;
-    for (const auto& unit : model->units()) weights.push_back(unit->master());
-    return at::cat(weights);
+    return at::cat(mapped(model->units(), [](const auto& unit) { return unit->master(); }));
   }
 
   test::TempDir temporary;

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/philox.h"
+#include "base/str.h"
 #include "comm/local_communicator.h"
 #include "optim/parameter_groups.h"
 #include "shard/sharded_model.h"
@@ -58,14 +59,10 @@ struct SmallModel {
   }
 
   [[nodiscard]] std::vector<at::Tensor> masters() const {
-    std::vector<at::Tensor> slices;
-    for (const auto& unit : model.units()) slices.push_back(unit->master());
-    return slices;
+    return mapped(model.units(), [](const auto& unit) { return unit->master(); });
   }
   [[nodiscard]] std::vector<at::Tensor> gradients() const {
-    std::vector<at::Tensor> slices;
-    for (const auto& unit : model.units()) slices.push_back(unit->gradient());
-    return slices;
+    return mapped(model.units(), [](const auto& unit) { return unit->gradient(); });
   }
 
   std::unique_ptr<Communicator> comm;

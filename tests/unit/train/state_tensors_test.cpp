@@ -101,8 +101,7 @@ TEST(StateTensors, EveryStateComesBackOnAnyNumberOfRanks) {
         ASSERT_NO_THROW(require_same_model(reader, mine.state));
         load_slices(reader, mine.state);
         mine.for_each([&](const std::string& purpose, const std::vector<at::Tensor>& slices) {
-          std::vector<at::Tensor> expected;
-          for (const at::Tensor& slice : slices) expected.push_back(at::empty_like(slice));
+          auto expected = mapped(slices, [](const at::Tensor& slice) { return at::empty_like(slice); });
           mine.fill(expected, purpose);
           for (std::size_t u = 0; u < slices.size(); ++u)
             EXPECT_TRUE(at::equal(slices[u], expected[u]))
@@ -174,8 +173,7 @@ TEST(StateTensors, FreezingGoesOnAndThawingSaysWhatIsMissing) {
   RankState later(frozen(all), 0, 1);
   load_slices(checkpoint::Reader(dir.path() / "all"), later.state);
   later.for_each([&](const std::string& purpose, const std::vector<at::Tensor>& slices) {
-    std::vector<at::Tensor> expected;
-    for (const at::Tensor& slice : slices) expected.push_back(at::empty_like(slice));
+    auto expected = mapped(slices, [](const at::Tensor& slice) { return at::empty_like(slice); });
     later.fill(expected, purpose);
     for (std::size_t u = 0; u < slices.size(); ++u) EXPECT_TRUE(at::equal(slices[u], expected[u])) << purpose;
   });

@@ -127,9 +127,7 @@ std::vector<std::string> left_after(const std::vector<Past>& past, std::size_t s
     }
     steps = left;
   }
-  std::vector<std::string> names;
-  for (const StepFolder& step : steps) names.push_back(step.folder);
-  return names;
+  return mapped<std::string>(steps, &StepFolder::folder);
 }
 
 TEST(PlanPrune, NeverLeavesFewerReadableCommitsThanAreToBeKept) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/files/fs.h"
+#include "base/str.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/memory/assembly.h"
 #include "checkpoint/memory/memory_folder.h"
@@ -148,9 +149,7 @@ class MemoryNodes {
     return choose(offers, hosts);
   }
   [[nodiscard]] std::vector<std::int64_t> whole_steps() const {
-    std::vector<std::int64_t> steps;
-    for (const MemoryCandidate& candidate : choice().whole) steps.push_back(candidate.step);
-    return steps;
+    return mapped(choice().whole, &MemoryCandidate::step);
   }
 
   /// From now on, the files of that node are asked for there.

@@ -30,9 +30,7 @@ Path make_run(const TempDir& dir, int count, const std::string& state = "{}") {
 }
 
 std::vector<std::int64_t> steps_of(const Path& run) {
-  std::vector<std::int64_t> steps;
-  for (const Found& found : list(run / "checkpoints")) steps.push_back(found.step);
-  return steps;
+  return mapped(list(run / "checkpoints"), &Found::step);
 }
 using Steps = std::vector<std::int64_t>;
 

@@ -21,8 +21,7 @@ std::set<std::string> taken(const OptimOptions& options, const Model& model) {
   for (const Parameter* parameter : model.parameters()) {
     for (const Parameter::Part& part : parameter->parts()) {
       if (!is_of_muon(options, part)) continue;
-      std::vector<std::string> rows;
-      for (const std::int64_t count : part.matrices) rows.push_back(str(count));
+      const auto rows = mapped(part.matrices, [](std::int64_t count) { return str(count); });
       found.insert(part.name + " " + join(rows, "+"));
     }
   }
