@@ -16,14 +16,11 @@
 namespace echelon::families {
 namespace {
 
+using checkpoint::quoted;
 using Path = std::filesystem::path;
 
 constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
-
-std::string quoted(const Path& path) {
-  return str('\'', path.string(), '\'');
-}
 
 bool is_pickle(const Path& path) {
   const std::string name = path.filename().string();

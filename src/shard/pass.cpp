@@ -11,11 +11,6 @@ namespace {
 /// Maximum number of reductions in flight. Each holds the whole gradients of its unit.
 constexpr std::size_t kReducesInFlight = 2;
 
-bool is_head(const Unit& unit) {
-  const Layer* layer = unit.plan().layer;
-  return layer != nullptr && layer->role() == Layer::Role::kHead;
-}
-
 }  // namespace
 
 Pass::Pass(const std::vector<std::unique_ptr<Unit>>& units, const ShardOptions& options,
@@ -106,7 +101,7 @@ void Pass::end_forward(std::size_t index, bool backward_follows) {
   if (backward) post_forward_.push_back(index);
   const bool needed = backward && unit.plan().weights_in_backward;
   // The head's backward follows immediately, so freed weights would have to be gathered again.
-  if (!needed || !is_head(unit)) unit.release_after_forward(needed);
+  if (!needed || !unit.plan().is_head()) unit.release_after_forward(needed);
 }
 
 void Pass::turn() {

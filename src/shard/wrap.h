@@ -23,6 +23,7 @@ struct UnitPlan {
   Strategy::Weights weights = Strategy::Weights::kLayer;
   bool fp8 = false;                 ///< matrices of fp8 products alone, gathered in fp8 by training passes
   bool weights_in_backward = true;  ///< false for an embedding, whose gradient needs only the ids
+  [[nodiscard]] bool is_head() const { return layer != nullptr && layer->role() == Layer::Role::kHead; }
   [[nodiscard]] std::int64_t numel() const;
   [[nodiscard]] std::int64_t trained_numel() const;  ///< without what is frozen
 };

@@ -18,16 +18,16 @@ namespace {
 
 using Path = std::filesystem::path;
 
-std::string quoted(const Path& path) {
-  return str('\'', path.string(), '\'');
-}
-
 // "runs/x/" has an empty last part.
 std::string last_part(const Path& folder) {
   return folder.filename().empty() ? folder.parent_path().filename().string() : folder.filename().string();
 }
 
 }  // namespace
+
+std::string quoted(const Path& path) {
+  return str('\'', path.string(), '\'');
+}
 
 Manifest load_manifest(const Path& folder) {
   const Path commit_path = folder / kCommitFile;

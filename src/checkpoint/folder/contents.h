@@ -10,6 +10,9 @@
 /// The description of a checkpoint folder (commit, manifest, indexes), verified, without tensor bytes.
 namespace echelon::checkpoint {
 
+/// For a message: 'runs/x'.
+[[nodiscard]] std::string quoted(const std::filesystem::path& path);
+
 /// COMMIT, then the MANIFEST.json it vouches for. Throws Error(kCheckpoint); a folder without COMMIT "was
 /// never committed". When the folder's name is a step folder's, it must agree.
 [[nodiscard]] Manifest load_manifest(const std::filesystem::path& folder);

@@ -21,10 +21,6 @@ using Path = std::filesystem::path;
 constexpr std::uint64_t kMaxNoteBytes = std::uint64_t{16} << 20;
 constexpr std::uint64_t kMaxShardBytes = std::uint64_t{1} << 56;
 
-std::string quoted(const Path& path) {
-  return str('\'', path.string(), '\'');
-}
-
 /// Drops the shards that are not what the note says; returns why.
 std::string check_shards(const Path& folder, MemoryNote& note) {
   std::string problem;

@@ -15,13 +15,8 @@ constexpr std::size_t kMaxNameBytes = 100;
 constexpr std::size_t kMaxPathBytes = 4096;
 constexpr std::size_t kMaxPatternBytes = 200;
 constexpr std::string_view kDigits = "0123456789";
-
 constexpr std::string_view kNameCharacters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-
-bool all_digits(std::string_view text) {
-  return !text.empty() && text.find_first_not_of(kDigits) == std::string_view::npos;
-}
 
 std::string name_problem(const std::string& text) {
   if (text.empty()) return "is empty";
@@ -73,7 +68,7 @@ std::string read_phase(const std::string& text, SchedulePhase& phase) {
   std::int64_t steps = 0;
   if (word.size() < text.size()) {
     const std::string digits = text.substr(word.size() + 1);
-    if (!all_digits(digits) || !read_integer(digits, steps).empty())
+    if (digits.find_first_not_of(kDigits) != digits.npos || !read_integer(digits, steps).empty())
       return "does not end in a number of steps, written in digits";
     if (steps < 1 || steps > kMaxSteps) return str("has a number of steps that is not from 1 to ", kMaxSteps);
   }

@@ -3,19 +3,11 @@
 #include <algorithm>
 
 namespace echelon {
-namespace {
-
-bool is_head(const Unit& unit) {
-  const Layer* layer = unit.plan().layer;
-  return layer != nullptr && layer->role() == Layer::Role::kHead;
-}
-
-}  // namespace
 
 double flops_per_sample(const ShardedModel& model, const SampleShape& shape) {
   // The roots come first, but are in use up to the head (a tied one is in a root).
-  const bool roots_pass_on =
-      std::ranges::any_of(model.units(), [](const auto& unit) { return unit->trains() && !is_head(*unit); });
+  const bool roots_pass_on = std::ranges::any_of(
+      model.units(), [](const auto& unit) { return unit->trains() && !unit->plan().is_head(); });
   double forward = 0;
   double of_inputs = 0;
   double of_weights = 0;
@@ -30,7 +22,7 @@ double flops_per_sample(const ShardedModel& model, const SampleShape& shape) {
     forward += numel;
     of_inputs += (root ? roots_pass_on : trained) ? numel : 0;
     of_weights += static_cast<double>(unit->plan().trained_numel());
-    if (root || is_head(*unit)) continue;
+    if (root || unit->plan().is_head()) continue;
     blocks += numel;
     blocks_behind += trained ? numel : 0;
   }
