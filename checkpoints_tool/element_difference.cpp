@@ -80,12 +80,9 @@ void compare_elements(std::span<const std::byte> a, std::span<const std::byte> b
     case DType::kF64:
       return floats<std::uint64_t>(
           a, b, [](std::uint64_t x) { return std::bit_cast<double>(x); }, difference);
-    case DType::kI32:
-      return integers<std::int32_t>(a, b, difference);
-    case DType::kI64:
-      return integers<std::int64_t>(a, b, difference);
-    case DType::kU8:
-      return integers<std::uint8_t>(a, b, difference);
+    case DType::kI32: return integers<std::int32_t>(a, b, difference);
+    case DType::kI64: return integers<std::int64_t>(a, b, difference);
+    case DType::kU8: return integers<std::uint8_t>(a, b, difference);
   }
 }
 

@@ -37,14 +37,10 @@ void scatter(const Block& block, std::uint64_t height, std::span<std::byte> out)
 
 void scatter(std::size_t size, const Block& block, std::uint64_t height, std::span<std::byte> out) {
   switch (size) {
-    case 1:
-      return scatter<std::uint8_t>(block, height, out);
-    case 2:
-      return scatter<std::uint16_t>(block, height, out);
-    case 4:
-      return scatter<std::uint32_t>(block, height, out);
-    default:
-      return scatter<std::uint64_t>(block, height, out);
+    case 1: return scatter<std::uint8_t>(block, height, out);
+    case 2: return scatter<std::uint16_t>(block, height, out);
+    case 4: return scatter<std::uint32_t>(block, height, out);
+    default: return scatter<std::uint64_t>(block, height, out);
   }
 }
 

@@ -15,18 +15,12 @@ constexpr std::size_t kMostNames = std::numeric_limits<std::uint16_t>::max();
 
 std::string_view word(Doing doing) {
   switch (doing) {
-    case Doing::kReadingData:
-      return "batch";
-    case Doing::kForward:
-      return "forward";
-    case Doing::kBackward:
-      return "backward";
-    case Doing::kUpdating:
-      return "update";
-    case Doing::kValidating:
-      return "validation";
-    default:
-      return "other";
+    case Doing::kReadingData: return "batch";
+    case Doing::kForward: return "forward";
+    case Doing::kBackward: return "backward";
+    case Doing::kUpdating: return "update";
+    case Doing::kValidating: return "validation";
+    default: return "other";
   }
 }
 

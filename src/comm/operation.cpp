@@ -63,18 +63,11 @@ std::string describe(const Operation& operation) {
   std::string label(operation.label, strnlen(operation.label, sizeof(operation.label)));
   std::string text = str(name_of(operation.kind), " '", label, "'");
   switch (operation.kind) {
-    case OperationKind::kBarrier:
-      return text;
-    case OperationKind::kGatherBlobs:
-      return str(text, " ", operation.blob_bytes, " bytes");
-    case OperationKind::kBroadcast:
-      text += str(" from rank ", operation.root);
-      break;
-    case OperationKind::kAllReduce:
-      text += str(" ", name_of(operation.op));
-      break;
-    default:
-      break;
+    case OperationKind::kBarrier: return text;
+    case OperationKind::kGatherBlobs: return str(text, " ", operation.blob_bytes, " bytes");
+    case OperationKind::kBroadcast: text += str(" from rank ", operation.root); break;
+    case OperationKind::kAllReduce: text += str(" ", name_of(operation.op)); break;
+    default: break;
   }
   return str(text, " ", operation.count, " x ", name_of(operation.type));
 }

@@ -16,8 +16,7 @@ std::uint64_t payload_bytes(OperationKind kind, std::uint64_t count, DType type,
   switch (kind) {
     case OperationKind::kAllGather:
     case OperationKind::kReduceScatter:
-    case OperationKind::kBroadcast:
-      return others * bytes;
+    case OperationKind::kBroadcast: return others * bytes;
     case OperationKind::kAllReduce: {
       if (bytes <= kWholeAllReduceBytes) return others * bytes;
       const std::uint64_t own =
@@ -25,8 +24,7 @@ std::uint64_t payload_bytes(OperationKind kind, std::uint64_t count, DType type,
       return bytes - own + others * own;  // the parts of others, then the sum of its own to all
     }
     case OperationKind::kGatherBlobs:
-    case OperationKind::kBarrier:
-      return 0;
+    case OperationKind::kBarrier: return 0;
   }
   return 0;
 }

@@ -130,14 +130,10 @@ void sum_scaled(std::span<const void* const> sources, DType type, float* output,
 void reduce_in_order(std::span<const void* const> sources, DType type, ReduceOp op, void* output,
                      std::size_t count) {
   switch (type) {
-    case DType::kF32:
-      return reduce_typed(sources, op, static_cast<float*>(output), count);
-    case DType::kF64:
-      return reduce_typed(sources, op, static_cast<double*>(output), count);
-    case DType::kI64:
-      return reduce_typed(sources, op, static_cast<std::int64_t*>(output), count);
-    default:
-      throw Error::internal("all-reduce of ", name_of(type), ", expected fp32, fp64 or int64");
+    case DType::kF32: return reduce_typed(sources, op, static_cast<float*>(output), count);
+    case DType::kF64: return reduce_typed(sources, op, static_cast<double*>(output), count);
+    case DType::kI64: return reduce_typed(sources, op, static_cast<std::int64_t*>(output), count);
+    default: throw Error::internal("all-reduce of ", name_of(type), ", expected fp32, fp64 or int64");
   }
 }
 

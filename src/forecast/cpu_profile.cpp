@@ -110,12 +110,9 @@ std::string key_after(const std::string& key, const std::string& previous) {
 std::string key_of(OperationKind kind, DType type, bool alone) {
   const char* suffix = alone ? " alone" : "";
   switch (kind) {
-    case OperationKind::kAllGather:
-      return str("all_gather", suffix);
-    case OperationKind::kReduceScatter:
-      return str("reduce_scatter ", echelon::name_of(type), suffix);
-    default:
-      return str("all_reduce", suffix);
+    case OperationKind::kAllGather: return str("all_gather", suffix);
+    case OperationKind::kReduceScatter: return str("reduce_scatter ", echelon::name_of(type), suffix);
+    default: return str("all_reduce", suffix);
   }
 }
 

@@ -65,12 +65,9 @@ int nodes_of(const Group& group, int ranks_per_node) {
 
 double GpuRates::peak_flops(DType type) const {
   switch (type) {
-    case DType::kBF16:
-      return device_.flops.at("bf16");
-    case DType::kF16:
-      return device_.flops.at("fp16");
-    default:
-      return device_.flops.at("fp32");
+    case DType::kBF16: return device_.flops.at("bf16");
+    case DType::kF16: return device_.flops.at("fp16");
+    default: return device_.flops.at("fp32");
   }
 }
 

@@ -13,12 +13,9 @@ const char* limit_of(Cost cost) {
     case Cost::kProduct:
     case Cost::kFp8Product:
     case Cost::kAttention:
-    case Cost::kAttentionBackward:
-      return "arithmetic";
-    case Cost::kMemory:
-      return "memory";
-    case Cost::kHostCopy:
-      return "host link";
+    case Cost::kAttentionBackward: return "arithmetic";
+    case Cost::kMemory: return "memory";
+    case Cost::kHostCopy: return "host link";
   }
   return "";
 }

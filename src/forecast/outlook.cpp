@@ -17,16 +17,11 @@ constexpr double kHour_s = 3'600;
 
 const char* name_of(OperationKind kind) {
   switch (kind) {
-    case OperationKind::kAllGather:
-      return "all_gather";
-    case OperationKind::kReduceScatter:
-      return "reduce_scatter";
-    case OperationKind::kAllReduce:
-      return "all_reduce";
-    case OperationKind::kBroadcast:
-      return "broadcast";
-    default:
-      return "other";
+    case OperationKind::kAllGather: return "all_gather";
+    case OperationKind::kReduceScatter: return "reduce_scatter";
+    case OperationKind::kAllReduce: return "all_reduce";
+    case OperationKind::kBroadcast: return "broadcast";
+    default: return "other";
   }
 }
 

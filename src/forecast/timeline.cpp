@@ -71,10 +71,8 @@ class Player {
 
   void play(const Event& event) {
     switch (event.kind) {
-      case Event::Kind::kWork:
-        return work(trace_.works[event.index]);
-      case Event::Kind::kIssue:
-        return issue(event.index);
+      case Event::Kind::kWork: return work(trace_.works[event.index]);
+      case Event::Kind::kIssue: return issue(event.index);
       case Event::Kind::kWait: {
         const Message& message = trace_.messages[event.index];
         if (trace_.groups[message.group].on_host && rates_.has_device())
@@ -86,10 +84,8 @@ class Player {
         return;
       case Event::Kind::kHold:
         return hold(event.stream, marks_[event.index], event.stream == 0 ? Cause::kCopy : Cause::kNone);
-      case Event::Kind::kHostHold:
-        return hold_host(marks_[event.index]);
-      case Event::Kind::kSync:
-        return hold_host(std::max(stream_s_[event.stream], held_[event.stream]));
+      case Event::Kind::kHostHold: return hold_host(marks_[event.index]);
+      case Event::Kind::kSync: return hold_host(std::max(stream_s_[event.stream], held_[event.stream]));
     }
   }
 

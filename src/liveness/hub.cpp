@@ -86,14 +86,12 @@ void Hub::on_frame(Peer& peer, const Frame& frame) {
       judge_.received(peer.rank, frame.sign, steady_now_s());
       peer.wire.send({.kind = FrameKind::kAck, .number = frame.number, .sign = {.awaited = silent_node_}});
       return;
-    case FrameKind::kLeaving:
-      return judge_.left(peer.rank);
+    case FrameKind::kLeaving: return judge_.left(peer.rank);
     case FrameKind::kAnswer:
       if (examination_ && frame.process == processes_[examination_->rank])
         examination_->answer = frame.text_view();
       return;
-    default:
-      return;  // frames that only a hub sends
+    default: return;  // frames that only a hub sends
   }
 }
 

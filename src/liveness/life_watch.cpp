@@ -196,18 +196,11 @@ void LifeWatch::on_frame(const Frame& frame, double now) {
       round_trips_.insert(round_trips_.begin(), now - last_beat_s_);
       if (round_trips_.size() > kRoundTrips) round_trips_.pop_back();
       return;
-    case FrameKind::kShowStack:
-      return show_stack(answer);
-    case FrameKind::kLookAt:
-      answer.set_text(look_at_process(frame.process));
-      return wire_->send(answer);
-    case FrameKind::kVerdict:
-      return end_by(std::string(frame.text_view()), false);
-    case FrameKind::kClosing:
-      hub_closed_ = true;
-      return;
-    default:
-      return;
+    case FrameKind::kShowStack: return show_stack(answer);
+    case FrameKind::kLookAt: answer.set_text(look_at_process(frame.process)); return wire_->send(answer);
+    case FrameKind::kVerdict: return end_by(std::string(frame.text_view()), false);
+    case FrameKind::kClosing: hub_closed_ = true; return;
+    default: return;
   }
 }
 

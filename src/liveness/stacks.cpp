@@ -97,14 +97,10 @@ std::string look_at_process(std::int64_t pid) {
   const std::string place = first_line(folder + "/wchan");
   const std::string in = place.empty() || place == "0" ? "" : ", in " + place;
   switch (state) {
-    case 'T':
-      return str("its process ", pid, " is stopped by a signal (SIGSTOP)");
-    case 't':
-      return str("its process ", pid, " is stopped by a debugger");
-    case 'D':
-      return str("its process ", pid, " waits for a device or a file system", in);
-    case 'Z':
-      return str("its process ", pid, " has ended");
+    case 'T': return str("its process ", pid, " is stopped by a signal (SIGSTOP)");
+    case 't': return str("its process ", pid, " is stopped by a debugger");
+    case 'D': return str("its process ", pid, " waits for a device or a file system", in);
+    case 'Z': return str("its process ", pid, " has ended");
     default:
       return str("its process ", pid, " is there (state ", std::string(1, state), in,
                  ") but gets no CPU time or hangs");

@@ -55,20 +55,13 @@ namespace {
 std::unique_ptr<Model> whole_model(const ModelOptions& options, const ModelTypes& types, at::Device device,
                                    const LoraOptions& lora) {
   switch (class_of(options.kind)) {
-    case ModelClass::kLlama:
-      break;
-    case ModelClass::kGpt2:
-      return std::make_unique<Gpt2>(options, types, device);
-    case ModelClass::kGptNeoX:
-      return std::make_unique<GptNeoX>(options, types, device, lora);
-    case ModelClass::kT5:
-      return std::make_unique<T5>(options, types);
-    case ModelClass::kVit:
-      return std::make_unique<Vit>(options, types);
-    case ModelClass::kDeepVit:
-      return std::make_unique<DeepVit>(options, types);
-    case ModelClass::kCnn:
-      return std::make_unique<Cnn>(options, types);
+    case ModelClass::kLlama: break;
+    case ModelClass::kGpt2: return std::make_unique<Gpt2>(options, types, device);
+    case ModelClass::kGptNeoX: return std::make_unique<GptNeoX>(options, types, device, lora);
+    case ModelClass::kT5: return std::make_unique<T5>(options, types);
+    case ModelClass::kVit: return std::make_unique<Vit>(options, types);
+    case ModelClass::kDeepVit: return std::make_unique<DeepVit>(options, types);
+    case ModelClass::kCnn: return std::make_unique<Cnn>(options, types);
   }
   return std::make_unique<Llama>(options, types, device, lora);
 }

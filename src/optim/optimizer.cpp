@@ -21,12 +21,9 @@ std::unique_ptr<UpdateRule> make_rule(const OptimOptions& options) {
     case OptimKind::kAdamW:
     case OptimKind::kMuon:  // of what is no matrix
       break;
-    case OptimKind::kAnyPrecisionAdamW:
-      return std::make_unique<AnyPrecisionAdamW>(options);
-    case OptimKind::kSgd:
-      return std::make_unique<Sgd>(options);
-    case OptimKind::kAdadelta:
-      return std::make_unique<Adadelta>(options);
+    case OptimKind::kAnyPrecisionAdamW: return std::make_unique<AnyPrecisionAdamW>(options);
+    case OptimKind::kSgd: return std::make_unique<Sgd>(options);
+    case OptimKind::kAdadelta: return std::make_unique<Adadelta>(options);
   }
   return std::make_unique<AdamW>(options);
 }

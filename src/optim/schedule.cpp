@@ -42,20 +42,14 @@ double warmup(const OptimOptions& optim, const ScheduleOptions& schedule, const 
 double rate_in(ScheduleKind kind, const OptimOptions& optim, const ScheduleOptions& schedule, double reached,
                const Phase& phase) {
   switch (kind) {
-    case ScheduleKind::kConstant:
-      return reached;
-    case ScheduleKind::kLinearWarmup:
-      return warmup(optim, schedule, phase);
-    case ScheduleKind::kCosine:
-      return cosine(reached, schedule.min_lr, phase);
-    case ScheduleKind::kLinearDecay:
-      return line(reached, schedule.min_lr, phase);
-    case ScheduleKind::kStep:
-      return falls(reached, schedule, phase.done / step_size(schedule));
+    case ScheduleKind::kConstant: return reached;
+    case ScheduleKind::kLinearWarmup: return warmup(optim, schedule, phase);
+    case ScheduleKind::kCosine: return cosine(reached, schedule.min_lr, phase);
+    case ScheduleKind::kLinearDecay: return line(reached, schedule.min_lr, phase);
+    case ScheduleKind::kStep: return falls(reached, schedule, phase.done / step_size(schedule));
     case ScheduleKind::kWarmupCosine:
     case ScheduleKind::kWarmupStableDecay:
-    case ScheduleKind::kSequence:
-      break;
+    case ScheduleKind::kSequence: break;
   }
   throw Error::internal("schedule.sequence: ", word_of(kind), " is not a kind of phase");
 }
@@ -86,26 +80,21 @@ double learning_rate(const OptimOptions& optim, const ScheduleOptions& schedule,
   const auto fall = static_cast<double>(schedule.decay_steps);
   const bool rising = done < rise;
   switch (schedule.kind) {
-    case ScheduleKind::kConstant:
-      return optim.lr;
-    case ScheduleKind::kLinearWarmup:
-      return rising ? warmup(optim, schedule, {done, rise}) : optim.lr;
+    case ScheduleKind::kConstant: return optim.lr;
+    case ScheduleKind::kLinearWarmup: return rising ? warmup(optim, schedule, {done, rise}) : optim.lr;
     case ScheduleKind::kStep: {
       const auto between = static_cast<double>(schedule.step_epochs);
       return falls(optim.lr, schedule, between > 0 ? epochs / between : done / step_size(schedule));
     }
-    case ScheduleKind::kCosine:
-      return cosine(optim.lr, schedule.min_lr, {done, whole});
+    case ScheduleKind::kCosine: return cosine(optim.lr, schedule.min_lr, {done, whole});
     case ScheduleKind::kWarmupCosine:
       return rising ? warmup(optim, schedule, {done, rise})
                     : cosine(optim.lr, schedule.min_lr, {done - rise, whole - rise});
     case ScheduleKind::kWarmupStableDecay:
       if (rising) return warmup(optim, schedule, {done, rise});
       return done < whole - fall ? optim.lr : line(optim.lr, schedule.min_lr, {done - (whole - fall), fall});
-    case ScheduleKind::kSequence:
-      return in_sequence(optim, schedule, step - 1, steps);
-    case ScheduleKind::kLinearDecay:
-      break;
+    case ScheduleKind::kSequence: return in_sequence(optim, schedule, step - 1, steps);
+    case ScheduleKind::kLinearDecay: break;
   }
   throw Error::internal("schedule.kind: ", word_of(schedule.kind), " is a kind of phase only");
 }

@@ -39,22 +39,16 @@ int lane_of(SpanKind kind) {
     case SpanKind::kForward:
     case SpanKind::kBackward:
     case SpanKind::kRecompute:
-    case SpanKind::kOptimizer:
-      return 0;
-    case SpanKind::kGather:
-      return 1;
+    case SpanKind::kOptimizer: return 0;
+    case SpanKind::kGather: return 1;
     case SpanKind::kReduce:
-    case SpanKind::kExchange:
-      return 2;
-    case SpanKind::kDataWait:
-      return 3;
+    case SpanKind::kExchange: return 2;
+    case SpanKind::kDataWait: return 3;
     case SpanKind::kSaveStall:
-    case SpanKind::kSave:
-      return 4;
+    case SpanKind::kSave: return 4;
     case SpanKind::kStep:
     case SpanKind::kGatherWait:
-    case SpanKind::kReduceWait:
-      break;
+    case SpanKind::kReduceWait: break;
   }
   return -1;
 }

@@ -20,8 +20,7 @@ double turn_of(std::int64_t i, const ModelOptions& model) {
     case RopeKind::kDefault:
     case RopeKind::kDynamic:  // no sequence here is longer than the original positions
       return turn;
-    case RopeKind::kLinear:
-      return turn / rope.factor;
+    case RopeKind::kLinear: return turn / rope.factor;
     case RopeKind::kLongRope:  // as dynamic ones
       return turn / rope.short_factor[static_cast<std::size_t>(i)];
     case RopeKind::kLlama3: {

@@ -55,20 +55,15 @@ std::string or_unknown(bool known, const std::string& text) {
 /// What stands before the time.
 std::string words_of(const StartNote& note) {
   switch (note.kind) {
-    case Kind::kStart:
-      return str(note.in_place ? "restart " : "start ", note.step, " ");
+    case Kind::kStart: return str(note.in_place ? "restart " : "start ", note.step, " ");
     case Kind::kLost:
       return str("lost ", or_unknown(note.step > 0, str(note.step)), " ",
                  or_unknown(note.rank >= 0, str(note.rank)), " ", or_unknown(!note.node.empty(), note.node),
                  " ");
-    case Kind::kEnd:
-      return str("end ", note.code, " ");
-    case Kind::kLeftOut:
-      return str("left-out ", note.node, " ");
-    case Kind::kHeld:
-      return "held ";
-    case Kind::kOther:
-      break;
+    case Kind::kEnd: return str("end ", note.code, " ");
+    case Kind::kLeftOut: return str("left-out ", note.node, " ");
+    case Kind::kHeld: return "held ";
+    case Kind::kOther: break;
   }
   return "other ";
 }

@@ -98,20 +98,13 @@ static_assert(kLlamaFamilies.size() + 6 == kWords<ModelKind>.size(), "a kind of 
 
 [[nodiscard]] constexpr ModelClass class_of(ModelKind kind) {
   switch (kind) {
-    case ModelKind::kGpt2:
-      return ModelClass::kGpt2;
-    case ModelKind::kGptNeoX:
-      return ModelClass::kGptNeoX;
-    case ModelKind::kT5:
-      return ModelClass::kT5;
-    case ModelKind::kVit:
-      return ModelClass::kVit;
-    case ModelKind::kDeepVit:
-      return ModelClass::kDeepVit;
-    case ModelKind::kCnn:
-      return ModelClass::kCnn;
-    default:
-      return ModelClass::kLlama;
+    case ModelKind::kGpt2: return ModelClass::kGpt2;
+    case ModelKind::kGptNeoX: return ModelClass::kGptNeoX;
+    case ModelKind::kT5: return ModelClass::kT5;
+    case ModelKind::kVit: return ModelClass::kVit;
+    case ModelKind::kDeepVit: return ModelClass::kDeepVit;
+    case ModelKind::kCnn: return ModelClass::kCnn;
+    default: return ModelClass::kLlama;
   }
 }
 

@@ -30,20 +30,13 @@ Dimensions matrix_rows(const TensorShape& tensor) {
 
 std::vector<LayerShapes> shapes_of(const ModelOptions& model) {
   switch (class_of(model.kind)) {
-    case ModelClass::kLlama:
-      break;
-    case ModelClass::kGpt2:
-      return shapes::gpt2(model);
-    case ModelClass::kGptNeoX:
-      return shapes::gpt_neox(model);
-    case ModelClass::kT5:
-      return shapes::t5(model);
-    case ModelClass::kVit:
-      return shapes::vit(model);
-    case ModelClass::kDeepVit:
-      return shapes::deepvit(model);
-    case ModelClass::kCnn:
-      return shapes::cnn(model);
+    case ModelClass::kLlama: break;
+    case ModelClass::kGpt2: return shapes::gpt2(model);
+    case ModelClass::kGptNeoX: return shapes::gpt_neox(model);
+    case ModelClass::kT5: return shapes::t5(model);
+    case ModelClass::kVit: return shapes::vit(model);
+    case ModelClass::kDeepVit: return shapes::deepvit(model);
+    case ModelClass::kCnn: return shapes::cnn(model);
   }
   return shapes::llama(model);
 }

@@ -24,12 +24,9 @@ std::string kind_of(const std::string& name) {
 
 std::string_view stays(Strategy::Weights weights) {
   switch (weights) {
-    case Strategy::Weights::kLayer:
-      return "";
-    case Strategy::Weights::kPass:
-      return ", until its backward";
-    case Strategy::Weights::kStep:
-      return ", until the optimizer's step";
+    case Strategy::Weights::kLayer: return "";
+    case Strategy::Weights::kPass: return ", until its backward";
+    case Strategy::Weights::kStep: return ", until the optimizer's step";
   }
   return "";
 }

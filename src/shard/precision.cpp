@@ -37,14 +37,10 @@ void limit_rounding(const PrecisionOptions& options) {
 
 at::ScalarType scalar_type(FloatType type) {
   switch (type) {
-    case FloatType::kBf16:
-      return at::kBFloat16;
-    case FloatType::kFp32:
-      return at::kFloat;
-    case FloatType::kFp16:
-      return at::kHalf;
-    case FloatType::kUnset:
-      break;
+    case FloatType::kBf16: return at::kBFloat16;
+    case FloatType::kFp32: return at::kFloat;
+    case FloatType::kFp16: return at::kHalf;
+    case FloatType::kUnset: break;
   }
   throw Error::internal("a type of a module is unset");
 }

@@ -29,20 +29,13 @@ struct PresetTypes {
 [[nodiscard]] constexpr PresetTypes types_of(PrecisionPreset preset) {
   using enum FloatType;
   switch (preset) {
-    case PrecisionPreset::kNone:
-      break;
-    case PrecisionPreset::kFp32:
-      return {kFp32, kFp32, kFp32, kFp32};
-    case PrecisionPreset::kBf16:
-      return {kBf16, kBf16, kBf16, kFp32};
-    case PrecisionPreset::kBf16Fp32Reduce:
-      return {kBf16, kFp32, kBf16, kFp32};
-    case PrecisionPreset::kFp16:
-      return {kFp16, kFp16, kFp16, kFp32};
-    case PrecisionPreset::kGradBf16:
-      return {kFp32, kBf16, kUnset, kFp32};
-    case PrecisionPreset::kBf16Pure:
-      return {kBf16, kBf16, kBf16, kBf16};
+    case PrecisionPreset::kNone: break;
+    case PrecisionPreset::kFp32: return {kFp32, kFp32, kFp32, kFp32};
+    case PrecisionPreset::kBf16: return {kBf16, kBf16, kBf16, kFp32};
+    case PrecisionPreset::kBf16Fp32Reduce: return {kBf16, kFp32, kBf16, kFp32};
+    case PrecisionPreset::kFp16: return {kFp16, kFp16, kFp16, kFp32};
+    case PrecisionPreset::kGradBf16: return {kFp32, kBf16, kUnset, kFp32};
+    case PrecisionPreset::kBf16Pure: return {kBf16, kBf16, kBf16, kBf16};
   }
   return {kFp32, kUnset, kUnset, kFp32};
 }

@@ -59,8 +59,7 @@ std::set<const Layer*> chosen_layers(const Model& model, const WrapOptions& opti
         if (matches_any(options.modules, layer->name())) chosen.insert(layer);
       }
       break;
-    case WrapPolicy::kNone:
-      break;
+    case WrapPolicy::kNone: break;
   }
   return chosen;
 }

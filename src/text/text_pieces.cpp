@@ -28,14 +28,11 @@ std::vector<TextPiece> apply_behavior(SplitBehavior behavior, const std::vector<
   const auto first_of_matches = [](bool is_match, bool after_match) { return is_match && !after_match; };
   std::vector<TextPiece> result = pieces;
   switch (behavior) {
-    case SplitBehavior::kIsolated:
-      break;
+    case SplitBehavior::kIsolated: break;
     case SplitBehavior::kRemoved:
       std::erase_if(result, [](const TextPiece& piece) { return piece.is_match; });
       break;
-    case SplitBehavior::kMergedWithPrevious:
-      result = join_pieces(pieces, first_of_matches);
-      break;
+    case SplitBehavior::kMergedWithPrevious: result = join_pieces(pieces, first_of_matches); break;
     case SplitBehavior::kMergedWithNext:
       std::ranges::reverse(result);
       result = join_pieces(result, first_of_matches);

@@ -60,27 +60,14 @@ class Mutator {
   void change(std::string& text) {
     const std::size_t at = below(text.size());
     switch (below(9)) {
-      case 0:
-        return flip(text, at);
-      case 1:
-        return number(text, at);
-      case 2:
-        text.erase(at, 1 + below(16));
-        return;
-      case 3:
-        text.insert(at, 1 + below(16), static_cast<char>(random_()));
-        return;
-      case 4:
-        text.insert(at, text.substr(below(text.size()), below(64)));
-        return;
-      case 5:
-        text.resize(at);
-        return;
-      case 6:
-        text = text.substr(0, at) + tail(seeds_[below(seeds_.size())]);
-        return;
-      case 7:
-        return digits(text, at);
+      case 0: return flip(text, at);
+      case 1: return number(text, at);
+      case 2: text.erase(at, 1 + below(16)); return;
+      case 3: text.insert(at, 1 + below(16), static_cast<char>(random_())); return;
+      case 4: text.insert(at, text.substr(below(text.size()), below(64))); return;
+      case 5: text.resize(at); return;
+      case 6: text = text.substr(0, at) + tail(seeds_[below(seeds_.size())]); return;
+      case 7: return digits(text, at);
       default:
         if (!text.empty()) text[at] = static_cast<char>(random_());
     }

@@ -32,10 +32,8 @@ void CrashModel::apply(const Operation& operation) {
   const auto [folder, name] = visible_.place_of(operation.path);
   switch (operation.call) {
     case DiskCall::kOpen:
-    case DiskCall::kCreate:
-      return opened(operation);
-    case DiskCall::kWrite:
-      return written(operation);
+    case DiskCall::kCreate: return opened(operation);
+    case DiskCall::kWrite: return written(operation);
     case DiskCall::kReserve:
     case DiskCall::kResize:
       changes_.push_back({.kind = Kind::kSize,
@@ -43,22 +41,16 @@ void CrashModel::apply(const Operation& operation) {
                           .size = operation.size,
                           .grows_only = operation.call == DiskCall::kReserve});
       return;
-    case DiskCall::kFlush:
-      return flushed(files_.at(operation.handle));
-    case DiskCall::kRename:
-      return renamed(operation);
+    case DiskCall::kFlush: return flushed(files_.at(operation.handle));
+    case DiskCall::kRename: return renamed(operation);
     case DiskCall::kLink: {
       const auto [to_folder, to_name] = visible_.place_of(operation.to);
       return named(to_folder, {{to_name, visible_.find(operation.path)}});
     }
     case DiskCall::kUnlink:
-    case DiskCall::kRmdir:
-      return named(folder, {{name, DiskTree::kNone}});
-    case DiskCall::kMkdir:
-      (void)durable_.add(true);
-      return named(folder, {{name, visible_.add(true)}});
-    default:
-      throw std::logic_error("a history holds a call that changes nothing");
+    case DiskCall::kRmdir: return named(folder, {{name, DiskTree::kNone}});
+    case DiskCall::kMkdir: (void)durable_.add(true); return named(folder, {{name, visible_.add(true)}});
+    default: throw std::logic_error("a history holds a call that changes nothing");
   }
 }
 

@@ -45,13 +45,9 @@ const Fault* FaultyDisk::meet(DiskCall call, const std::string& path) {
 
 bool FaultyDisk::goes_on(const Fault& fault) {
   switch (fault.does) {
-    case Fault::Does::kFail:
-      errno = fault.error;
-      return false;
-    case Fault::Does::kPretend:
-      return false;
-    case Fault::Does::kShorten:
-      return true;
+    case Fault::Does::kFail: errno = fault.error; return false;
+    case Fault::Does::kPretend: return false;
+    case Fault::Does::kShorten: return true;
     case Fault::Does::kDelay:
       std::this_thread::sleep_for(std::chrono::milliseconds(fault.milliseconds));
       return true;

@@ -28,14 +28,10 @@ class Call {
 
   [[nodiscard]] DType type(const at::Tensor& tensor) const {
     switch (tensor.scalar_type()) {
-      case at::kFloat:
-        return DType::kF32;
-      case at::kBFloat16:
-        return DType::kBF16;
-      case at::kHalf:
-        return DType::kF16;
-      default:
-        throw Error::internal("GPU kernel ", kernel_, " on ", c10::toString(tensor.scalar_type()));
+      case at::kFloat: return DType::kF32;
+      case at::kBFloat16: return DType::kBF16;
+      case at::kHalf: return DType::kF16;
+      default: throw Error::internal("GPU kernel ", kernel_, " on ", c10::toString(tensor.scalar_type()));
     }
   }
   /// Pointer to the memory of a dense tensor.

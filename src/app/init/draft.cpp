@@ -25,12 +25,9 @@ struct Usual {
 
 Usual usual(Goal goal, bool on_gpu) {
   switch (goal) {
-    case Goal::kPretrain:
-      return {4096, on_gpu ? 512 * 1024 : 16 * 1024, "3.0e-4", "0.1"};
-    case Goal::kFineTune:
-      return {2048, 64 * 1024, "1.0e-5", "0.0"};
-    case Goal::kLora:
-      return {2048, 32 * 1024, "2.0e-4", "0.0"};
+    case Goal::kPretrain: return {4096, on_gpu ? 512 * 1024 : 16 * 1024, "3.0e-4", "0.1"};
+    case Goal::kFineTune: return {2048, 64 * 1024, "1.0e-5", "0.0"};
+    case Goal::kLora: return {2048, 32 * 1024, "2.0e-4", "0.0"};
   }
   return {};
 }

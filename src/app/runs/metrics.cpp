@@ -154,12 +154,9 @@ metrics::LineCounts to_tracker(const stdfs::path& source, const stdfs::path& fol
 
 metrics::LineCounts write(MetricsFormat to, const stdfs::path& source, const std::string& output) {
   switch (to) {
-    case MetricsFormat::kCsv:
-      return to_csv(source, output);
-    case MetricsFormat::kTensorboard:
-      return to_tensorboard(source, output);
-    case MetricsFormat::kPrometheus:
-      return to_prometheus(source, output);
+    case MetricsFormat::kCsv: return to_csv(source, output);
+    case MetricsFormat::kTensorboard: return to_tensorboard(source, output);
+    case MetricsFormat::kPrometheus: return to_prometheus(source, output);
     case MetricsFormat::kWandb:
       return to_tracker<metrics::WandbRun>(
           source, output.empty() ? source.parent_path() / "wandb" : stdfs::path(output));

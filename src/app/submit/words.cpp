@@ -17,27 +17,20 @@ struct Rule {
 
 Rule rule_of(Word word) {
   switch (word) {
-    case Word::kJobName:
-      return {"._-", "_", "letters, digits, '.', '_', '-'"};
-    case Word::kName:
-      return {"._@-", "_", "letters, digits, '.', '_', '@', '-'"};
+    case Word::kJobName: return {"._-", "_", "letters, digits, '.', '_', '-'"};
+    case Word::kName: return {"._@-", "_", "letters, digits, '.', '_', '@', '-'"};
     case Word::kNames:
       return {"._-,", "_", "names of letters, digits, '.', '_', '-', with commas between them"};
-    case Word::kNodes:
-      return {"._-,[]", "", "nodes such as n1,n[3-5]"};
-    case Word::kConstraint:
-      return {"._-,&|*()[]:", "_([", "features such as a100&ssd or [rack1|rack2]"};
-    case Word::kGres:
-      return {"._-,:", "_", "resources such as gpu:h100:8"};
+    case Word::kNodes: return {"._-,[]", "", "nodes such as n1,n[3-5]"};
+    case Word::kConstraint: return {"._-,&|*()[]:", "_([", "features such as a100&ssd or [rack1|rack2]"};
+    case Word::kGres: return {"._-,:", "_", "resources such as gpu:h100:8"};
     case Word::kImage:
       return {"._-+@:/#=", "/._",
               "a file or an image such as docker://ubuntu:24.04, of letters, digits and . _ - + @ : / # ="};
-    case Word::kPath:
-      return {"._-+@=/", "/", "an absolute path of letters, digits and . _ - + @ = /"};
+    case Word::kPath: return {"._-+@=/", "/", "an absolute path of letters, digits and . _ - + @ = /"};
     case Word::kMounts:
       return {"._-+@=/:,", "/", "absolute paths FROM:TO or FROM:TO:ro, with commas between them"};
-    case Word::kProgram:
-      break;
+    case Word::kProgram: break;
   }
   return {"._-+@=/", "/._", "a program's path or name, of letters, digits and . _ - + @ = /"};
 }

@@ -96,18 +96,13 @@ NextState next_job_state(JobState state, const JobFacts& facts, const Options& l
     case JobState::kStarting:
       if (facts.stopping) return {JobState::kQueueing, kRequeueCode, ""};
       return is_fruitless(facts) ? held_as_fruitless(facts) : NextState{JobState::kRunning, 0, ""};
-    case JobState::kRunning:
-      return after_running(facts, limits);
-    case JobState::kLost:
-      return after_loss(facts, limits);
-    case JobState::kClearing:
-      return after_clearing(facts);
-    case JobState::kQueueing:
-      return after_queueing(facts, limits);
+    case JobState::kRunning: return after_running(facts, limits);
+    case JobState::kLost: return after_loss(facts, limits);
+    case JobState::kClearing: return after_clearing(facts);
+    case JobState::kQueueing: return after_queueing(facts, limits);
     case JobState::kRequeued:
     case JobState::kHeld:
-    case JobState::kEnded:
-      break;
+    case JobState::kEnded: break;
   }
   return {state, facts.status, ""};
 }

@@ -110,14 +110,10 @@ inline bool on_borders(std::initializer_list<const void*> pointers) {
 template <class F>
 inline cudaError_t with_type(DType type, F f) {
   switch (type) {
-    case DType::kF32:
-      return f(float{});
-    case DType::kBF16:
-      return f(__nv_bfloat16{});
-    case DType::kF16:
-      return f(__half{});
-    default:
-      return cudaErrorInvalidValue;
+    case DType::kF32: return f(float{});
+    case DType::kBF16: return f(__nv_bfloat16{});
+    case DType::kF16: return f(__half{});
+    default: return cudaErrorInvalidValue;
   }
 }
 

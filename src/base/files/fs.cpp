@@ -30,10 +30,8 @@ Error system_error(Code code, std::string_view doing, const Path& path, int errn
     case EISDIR:
     case ELOOP:
     case ENXIO:
-    case ENAMETOOLONG:
-      return {code, text};
-    default:
-      return Error::of_system(code, text);
+    case ENAMETOOLONG: return {code, text};
+    default: return Error::of_system(code, text);
   }
 }
 

@@ -38,20 +38,13 @@ void H5Handle::finish(const char* what) {
 
 hid_t h5_type(DType dtype) {
   switch (dtype) {
-    case DType::kF32:
-      return H5Tcopy(H5T_IEEE_F32LE);
-    case DType::kBF16:
-      return make_half(8, 127);
-    case DType::kF16:
-      return make_half(5, 15);
-    case DType::kF64:
-      return H5Tcopy(H5T_IEEE_F64LE);
-    case DType::kI32:
-      return H5Tcopy(H5T_STD_I32LE);
-    case DType::kI64:
-      return H5Tcopy(H5T_STD_I64LE);
-    case DType::kU8:
-      return H5Tcopy(H5T_STD_U8LE);
+    case DType::kF32: return H5Tcopy(H5T_IEEE_F32LE);
+    case DType::kBF16: return make_half(8, 127);
+    case DType::kF16: return make_half(5, 15);
+    case DType::kF64: return H5Tcopy(H5T_IEEE_F64LE);
+    case DType::kI32: return H5Tcopy(H5T_STD_I32LE);
+    case DType::kI64: return H5Tcopy(H5T_STD_I64LE);
+    case DType::kU8: return H5Tcopy(H5T_STD_U8LE);
   }
   return -1;
 }

@@ -17,20 +17,13 @@ constexpr std::uint64_t kMetadataLimit = std::uint64_t{1} << 40;
 /// The value that libhdf5 shows where a source is missing: a quiet NaN, or an extreme integer.
 std::uint64_t fill_bits(DType dtype) {
   switch (dtype) {
-    case DType::kF32:
-      return 0x7FC00000U;
-    case DType::kBF16:
-      return 0x7FC0U;
-    case DType::kF16:
-      return 0x7E00U;
-    case DType::kF64:
-      return 0x7FF8000000000000U;
-    case DType::kI32:
-      return 0x80000000U;
-    case DType::kI64:
-      return 0x8000000000000000U;
-    case DType::kU8:
-      return 0xFFU;
+    case DType::kF32: return 0x7FC00000U;
+    case DType::kBF16: return 0x7FC0U;
+    case DType::kF16: return 0x7E00U;
+    case DType::kF64: return 0x7FF8000000000000U;
+    case DType::kI32: return 0x80000000U;
+    case DType::kI64: return 0x8000000000000000U;
+    case DType::kU8: return 0xFFU;
   }
   return 0;
 }

@@ -18,15 +18,12 @@ constexpr int kLastTag = 32767;
 
 SpanKind span_kind(OperationKind kind) {
   switch (kind) {
-    case OperationKind::kAllGather:
-      return SpanKind::kGather;
+    case OperationKind::kAllGather: return SpanKind::kGather;
     case OperationKind::kReduceScatter:
-    case OperationKind::kAllReduce:
-      return SpanKind::kReduce;
+    case OperationKind::kAllReduce: return SpanKind::kReduce;
     case OperationKind::kBroadcast:
     case OperationKind::kGatherBlobs:
-    case OperationKind::kBarrier:
-      break;
+    case OperationKind::kBarrier: break;
   }
   return SpanKind::kExchange;
 }

@@ -36,8 +36,7 @@ std::string type_without_json(const arrow::DataType& type) {
     case Type::FLOAT:
     case Type::DOUBLE:
     case Type::STRING_VIEW:
-    case Type::BINARY_VIEW:
-      return "";
+    case Type::BINARY_VIEW: return "";
     case Type::DICTIONARY:
       return type_without_json(*static_cast<const arrow::DictionaryType&>(type).value_type());
     case Type::LIST:
@@ -51,8 +50,7 @@ std::string type_without_json(const arrow::DataType& type) {
         if (auto found = type_without_json(*field->type()); !found.empty()) return found;
       }
       return "";
-    default:
-      return type.ToString();
+    default: return type.ToString();
   }
 }
 
@@ -132,40 +130,26 @@ void JsonText::add_value(const arrow::Array& values, std::int64_t at) {
   if (values.IsNull(at)) return add("null");
   if (arrow::is_integer(values.type_id())) return add(values.GetScalar(at).ValueOrDie()->ToString());
   switch (values.type_id()) {
-    case Type::BOOL:
-      return add(as<arrow::BooleanArray>(values).Value(at) ? "true" : "false");
-    case Type::FLOAT:
-      return add_number(as<arrow::FloatArray>(values).Value(at));
-    case Type::DOUBLE:
-      return add_number(as<arrow::DoubleArray>(values).Value(at));
+    case Type::BOOL: return add(as<arrow::BooleanArray>(values).Value(at) ? "true" : "false");
+    case Type::FLOAT: return add_number(as<arrow::FloatArray>(values).Value(at));
+    case Type::DOUBLE: return add_number(as<arrow::DoubleArray>(values).Value(at));
     case Type::STRING:
-    case Type::BINARY:
-      return add_string(view<arrow::BinaryArray>(values, at));
+    case Type::BINARY: return add_string(view<arrow::BinaryArray>(values, at));
     case Type::LARGE_STRING:
-    case Type::LARGE_BINARY:
-      return add_string(view<arrow::LargeBinaryArray>(values, at));
+    case Type::LARGE_BINARY: return add_string(view<arrow::LargeBinaryArray>(values, at));
     case Type::STRING_VIEW:
-    case Type::BINARY_VIEW:
-      return add_string(view<arrow::BinaryViewArray>(values, at));
+    case Type::BINARY_VIEW: return add_string(view<arrow::BinaryViewArray>(values, at));
     case Type::DICTIONARY:
       return add_value(*as<arrow::DictionaryArray>(values).dictionary(),
                        as<arrow::DictionaryArray>(values).GetValueIndex(at));
-    case Type::LIST:
-      return add_items(as<arrow::ListArray>(values));
-    case Type::LARGE_LIST:
-      return add_items(as<arrow::LargeListArray>(values));
-    case Type::LIST_VIEW:
-      return add_items(as<arrow::ListViewArray>(values));
-    case Type::LARGE_LIST_VIEW:
-      return add_items(as<arrow::LargeListViewArray>(values));
-    case Type::FIXED_SIZE_LIST:
-      return add_items(as<arrow::FixedSizeListArray>(values));
-    case Type::MAP:
-      return add_pairs(as<arrow::MapArray>(values), at);
-    case Type::STRUCT:
-      return add_members(as<arrow::StructArray>(values), at);
-    default:
-      return add("null");  // NA, whose values are all null
+    case Type::LIST: return add_items(as<arrow::ListArray>(values));
+    case Type::LARGE_LIST: return add_items(as<arrow::LargeListArray>(values));
+    case Type::LIST_VIEW: return add_items(as<arrow::ListViewArray>(values));
+    case Type::LARGE_LIST_VIEW: return add_items(as<arrow::LargeListViewArray>(values));
+    case Type::FIXED_SIZE_LIST: return add_items(as<arrow::FixedSizeListArray>(values));
+    case Type::MAP: return add_pairs(as<arrow::MapArray>(values), at);
+    case Type::STRUCT: return add_members(as<arrow::StructArray>(values), at);
+    default: return add("null");  // NA, whose values are all null
   }
 }
 

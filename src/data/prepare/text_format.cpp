@@ -57,10 +57,8 @@ void check_fields(const PrepareOptions& settled) {
 
 std::vector<std::string> default_include(TextFormat format) {
   switch (format) {
-    case TextFormat::kBySuffix:
-      break;
-    case TextFormat::kText:
-      return with_packed({"*.txt", "*.md", "*.rst"});
+    case TextFormat::kBySuffix: break;
+    case TextFormat::kText: return with_packed({"*.txt", "*.md", "*.rst"});
     case TextFormat::kCode:
       return {"*.py",  "*.pyi",  "*.c",  "*.h",  "*.cc", "*.cpp", "*.cxx", "*.hpp", "*.cu",
               "*.cuh", "*.rs",   "*.go", "*.js", "*.ts", "*.sh",  "*.jl",  "*.lua", "*.rb",
@@ -74,10 +72,8 @@ std::vector<std::string> default_include(TextFormat format) {
       if (format != TextFormat::kJsonl) patterns.emplace_back("*.parquet");
       return patterns;
     }
-    case TextFormat::kCsv:
-      return with_packed({"*.csv"});
-    case TextFormat::kParquet:
-      return {"*.parquet"};
+    case TextFormat::kCsv: return with_packed({"*.csv"});
+    case TextFormat::kParquet: return {"*.parquet"};
   }
   std::vector<std::string> all;
   for (const TextFormat each : kFormats) {

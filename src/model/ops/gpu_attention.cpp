@@ -60,14 +60,10 @@ struct Operands {
 const char* fused_name(const Operands& o) {
   switch (static_cast<at::SDPBackend>(
       at::_fused_sdp_choice(o.q, o.k, o.v, {}, 0.0, true, std::nullopt, o.grouped))) {
-    case at::SDPBackend::flash_attention:
-      return "flash";
-    case at::SDPBackend::efficient_attention:
-      return "memory-efficient";
-    case at::SDPBackend::cudnn_attention:
-      return "cudnn";
-    default:
-      return nullptr;
+    case at::SDPBackend::flash_attention: return "flash";
+    case at::SDPBackend::efficient_attention: return "memory-efficient";
+    case at::SDPBackend::cudnn_attention: return "cudnn";
+    default: return nullptr;
   }
 }
 

@@ -84,14 +84,11 @@ RotaryFrequencies rotary_frequencies(const ModelOptions& model) {
     case RopeKind::kDefault:
     case RopeKind::kDynamic:  // recipe/check refuses sequences that would be stretched
       break;
-    case RopeKind::kLinear:
-      return {inverse / model.rope_scaling.factor};
-    case RopeKind::kLlama3:
-      return {llama3(model, inverse)};
+    case RopeKind::kLinear: return {inverse / model.rope_scaling.factor};
+    case RopeKind::kLlama3: return {llama3(model, inverse)};
     case RopeKind::kLongRope:  // as kDynamic
       return {longrope(model), longrope_factor(model)};
-    case RopeKind::kYarn:
-      return {yarn(model, inverse), yarn_factor(model.rope_scaling)};
+    case RopeKind::kYarn: return {yarn(model, inverse), yarn_factor(model.rope_scaling)};
   }
   return {inverse};
 }

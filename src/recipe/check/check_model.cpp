@@ -171,25 +171,13 @@ void check_parameters(const ModelOptions& model, std::vector<Conflict>& found) {
 
 void find_model_conflicts(const ModelOptions& model, std::vector<Conflict>& found) {
   switch (class_of(model.kind)) {
-    case ModelClass::kLlama:
-      check_llama(model, found);
-      break;
-    case ModelClass::kGpt2:
-      (void)check_heads(model, found);
-      break;
-    case ModelClass::kGptNeoX:
-      check_rotary(model, found);
-      break;
-    case ModelClass::kT5:
-      check_t5(model, found);
-      break;
+    case ModelClass::kLlama: check_llama(model, found); break;
+    case ModelClass::kGpt2: (void)check_heads(model, found); break;
+    case ModelClass::kGptNeoX: check_rotary(model, found); break;
+    case ModelClass::kT5: check_t5(model, found); break;
     case ModelClass::kVit:
-    case ModelClass::kDeepVit:
-      check_vit(model, found);
-      break;
-    case ModelClass::kCnn:
-      check_cnn(model, found);
-      break;
+    case ModelClass::kDeepVit: check_vit(model, found); break;
+    case ModelClass::kCnn: check_cnn(model, found); break;
   }
   check_parameters(model, found);
 }

@@ -275,16 +275,11 @@ std::span<const Equivalent> equivalents_of(Trainer trainer) {
   static const std::vector<Equivalent> axolotl = with_hugging_face(kAxolotl);
   static const std::vector<Equivalent> llama_factory = with_hugging_face(kLlamaFactory);
   switch (trainer) {
-    case Trainer::kAxolotl:
-      return axolotl;
-    case Trainer::kLlamaFactory:
-      return llama_factory;
-    case Trainer::kAutoModel:
-      return kAutoModel;
-    case Trainer::kTorchtitan:
-      return kTorchtitan;
-    case Trainer::kTrainingArguments:
-      return kHuggingFace;
+    case Trainer::kAxolotl: return axolotl;
+    case Trainer::kLlamaFactory: return llama_factory;
+    case Trainer::kAutoModel: return kAutoModel;
+    case Trainer::kTorchtitan: return kTorchtitan;
+    case Trainer::kTrainingArguments: return kHuggingFace;
   }
   return {};
 }

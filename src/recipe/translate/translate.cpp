@@ -49,26 +49,19 @@ class Translator : Collected {
       return make(std::string(rule->key), *word, setting);
     if (setting.is_off()) return;
     switch (rule->take) {
-      case Take::kCopy:
-        return make(std::string(rule->key), setting.text, setting);
+      case Take::kCopy: return make(std::string(rule->key), setting.text, setting);
       case Take::kCount:
         if (const auto value = count_of(setting, rule->key))
           make(std::string(rule->key), std::to_string(*value), setting);
         return;
-      case Take::kText:
-        return make(std::string(rule->key), quoted(setting.text), setting);
-      case Take::kWords:
-        return remark(setting, str(rule->key, " has no equal of it"));
-      case Take::kOwn:
-        return;
+      case Take::kText: return make(std::string(rule->key), quoted(setting.text), setting);
+      case Take::kWords: return remark(setting, str(rule->key, " has no equal of it"));
+      case Take::kOwn: return;
       case Take::kOne:
         if (setting.text == "1" || setting.text == "-1") return;
         return remark(setting, rule->text);
-      case Take::kNone:
-        return remark(setting, rule->text);
-      case Take::kInput:
-        inputs[std::string(rule->key)].push_back(setting);
-        return;
+      case Take::kNone: return remark(setting, rule->text);
+      case Take::kInput: inputs[std::string(rule->key)].push_back(setting); return;
     }
   }
 

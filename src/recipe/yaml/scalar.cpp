@@ -110,16 +110,11 @@ std::string choice_problem(const std::string& path, const Choices& choices, cons
 
 std::string text_problem(Text kind, const std::string& text) {
   switch (kind) {
-    case Text::kName:
-      return name_problem(text);
-    case Text::kPath:
-      return path_problem(text);
-    case Text::kPattern:
-      return pattern_problem(text);
-    case Text::kTime:
-      return text.empty() || parse_utc(text) ? "" : "is not a time";
-    case Text::kPhase:
-      return phase_problem(text);
+    case Text::kName: return name_problem(text);
+    case Text::kPath: return path_problem(text);
+    case Text::kPattern: return pattern_problem(text);
+    case Text::kTime: return text.empty() || parse_utc(text) ? "" : "is not a time";
+    case Text::kPhase: return phase_problem(text);
   }
   return "";
 }

@@ -247,16 +247,11 @@ std::string words(const Choices& choices) {
 
 std::string words(Text kind) {
   switch (kind) {
-    case Text::kName:
-      return "a name of letters, digits, '.', '_' and '-'";
-    case Text::kPath:
-      return "a path";
-    case Text::kPattern:
-      return "a list of patterns, such as [\"model.layers.*\", lm_head]";
-    case Text::kTime:
-      return "a time in UTC, such as 2026-03-01T11:30:00Z";
-    case Text::kPhase:
-      return "a list of phases, such as [linear_warmup 100, constant 500, cosine]";
+    case Text::kName: return "a name of letters, digits, '.', '_' and '-'";
+    case Text::kPath: return "a path";
+    case Text::kPattern: return "a list of patterns, such as [\"model.layers.*\", lm_head]";
+    case Text::kTime: return "a time in UTC, such as 2026-03-01T11:30:00Z";
+    case Text::kPhase: return "a list of phases, such as [linear_warmup 100, constant 500, cosine]";
   }
   return "";
 }

@@ -11,9 +11,7 @@ std::string swatch(const Key& key) {
   const std::string style = str("s", key.style);
   std::string mark;
   switch (key.mark) {
-    case Key::Mark::kLine:
-      mark = str("<path class=\"line ", style, "\" d=\"M0 6H26\"/>");
-      break;
+    case Key::Mark::kLine: mark = str("<path class=\"line ", style, "\" d=\"M0 6H26\"/>"); break;
     case Key::Mark::kDots:
       mark = str("<circle class=\"dot ", style, "\" cx=\"13\" cy=\"6\" r=\"4\"/>");
       break;

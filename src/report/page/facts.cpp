@@ -48,12 +48,9 @@ std::optional<double> number_of(const MetricsLog& metrics, const Figure& figure)
   const Series* series = metrics.find(figure.series);
   if (series == nullptr) return std::nullopt;
   switch (figure.of) {
-    case Figure::Of::kLast:
-      return series->last().y;
-    case Figure::Of::kLeast:
-      return series->least().y;
-    case Figure::Of::kMean:
-      return series->mean();
+    case Figure::Of::kLast: return series->last().y;
+    case Figure::Of::kLeast: return series->least().y;
+    case Figure::Of::kMean: return series->mean();
   }
   return std::nullopt;
 }

@@ -14,21 +14,15 @@ std::string tile(const std::string& name, const std::string& value, const std::s
 
 std::string in_words(const RunRecord& run, double now_s) {
   switch (run.state) {
-    case RunState::kRunning:
-      return "is running";
+    case RunState::kRunning: return "is running";
     case RunState::kSilent:
       return str("is recorded as running, but no file has changed for ", shown_time(now_s - run.changed_s),
                  ": it was probably killed");
-    case RunState::kFinished:
-      return "has finished";
-    case RunState::kStopped:
-      return "was stopped on purpose; the same command goes on from there";
-    case RunState::kFailed:
-      return "has failed";
-    case RunState::kKilled:
-      return "was killed";
-    case RunState::kUnknown:
-      return "is in a state that no file tells";
+    case RunState::kFinished: return "has finished";
+    case RunState::kStopped: return "was stopped on purpose; the same command goes on from there";
+    case RunState::kFailed: return "has failed";
+    case RunState::kKilled: return "was killed";
+    case RunState::kUnknown: return "is in a state that no file tells";
   }
   return "";
 }

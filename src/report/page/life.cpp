@@ -29,20 +29,13 @@ int style_of(const std::string& end) {
 
 const char* word_for(EventKind kind) {
   switch (kind) {
-    case EventKind::kResumed:
-      return "resumed";
-    case EventKind::kStopped:
-      return "stopped";
-    case EventKind::kFailed:
-      return "failure";
-    case EventKind::kRestarted:
-      return "restart in place";
-    case EventKind::kSaveFailed:
-      return "failed save";
-    case EventKind::kSuspect:
-      return "suspect";
-    case EventKind::kWarning:
-      return "warning";
+    case EventKind::kResumed: return "resumed";
+    case EventKind::kStopped: return "stopped";
+    case EventKind::kFailed: return "failure";
+    case EventKind::kRestarted: return "restart in place";
+    case EventKind::kSaveFailed: return "failed save";
+    case EventKind::kSuspect: return "suspect";
+    case EventKind::kWarning: return "warning";
   }
   return "";
 }

@@ -16,16 +16,11 @@ enum class Tone { kPlain, kStrong, kGood, kBad, kSoft };
 
 const char* code_of(Tone tone) {
   switch (tone) {
-    case Tone::kPlain:
-      return "";
-    case Tone::kStrong:
-      return "\033[1m";
-    case Tone::kGood:
-      return "\033[32m";
-    case Tone::kBad:
-      return "\033[31m";
-    case Tone::kSoft:
-      return "\033[2m";
+    case Tone::kPlain: return "";
+    case Tone::kStrong: return "\033[1m";
+    case Tone::kGood: return "\033[32m";
+    case Tone::kBad: return "\033[31m";
+    case Tone::kSoft: return "\033[2m";
   }
   return "";
 }
@@ -85,15 +80,12 @@ class Lines {
 Tone tone_of(RunState state) {
   switch (state) {
     case RunState::kRunning:
-    case RunState::kFinished:
-      return Tone::kGood;
+    case RunState::kFinished: return Tone::kGood;
     case RunState::kSilent:
     case RunState::kFailed:
-    case RunState::kKilled:
-      return Tone::kBad;
+    case RunState::kKilled: return Tone::kBad;
     case RunState::kUnknown:
-    case RunState::kStopped:
-      return Tone::kStrong;
+    case RunState::kStopped: return Tone::kStrong;
   }
   return Tone::kPlain;
 }

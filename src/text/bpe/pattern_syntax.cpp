@@ -95,39 +95,30 @@ class Rewriter {
       at_ += 2;
     };
     switch (kind) {
-      case 's':
-        return put(kSpaces, str("[", kSpaces, "]"));
-      case 'S':
-        return put(kNoSpaces, str("[^", kSpaces, "]"));
-      case 'd':
-        return put(category_set("Nd"), str("[", category_set("Nd"), "]"));
+      case 's': return put(kSpaces, str("[", kSpaces, "]"));
+      case 'S': return put(kNoSpaces, str("[^", kSpaces, "]"));
+      case 'd': return put(category_set("Nd"), str("[", category_set("Nd"), "]"));
       case 'D':
         if (set_) refuse("\\D in a set");
         return put("", str("[^", category_set("Nd"), "]"));
-      case 'h':
-        return put("0-9a-fA-F", "[0-9a-fA-F]");
-      case 'v':
-        return put("\\x0b", "\\x0b");
+      case 'h': return put("0-9a-fA-F", "[0-9a-fA-F]");
+      case 'v': return put("\\x0b", "\\x0b");
       case 'p':
-      case 'P':
-        return category(kind == 'P');
+      case 'P': return category(kind == 'P');
       case 'x':
-      case 'u':
-        return code_point(kind);
+      case 'u': return code_point(kind);
       case 'n':
       case 'r':
       case 't':
       case 'f':
       case 'a':
-      case 'e':
-        return take(2);
+      case 'e': return take(2);
       case 'A':
       case 'z':
       case 'Z':
         if (set_) refuse(in_.substr(at_, 2));
         return take(2);
-      default:
-        break;
+      default: break;
     }
     const bool letter_or_digit =
         (kind >= '0' && kind <= '9') || (kind >= 'a' && kind <= 'z') || (kind >= 'A' && kind <= 'Z');

@@ -60,11 +60,8 @@ void apply(const DecoderStep& step, std::vector<std::string>& tokens) {
     case Decoding::kReplace:
       for (std::string& token : tokens) token = replace_all(token, step.pattern, step.content);
       return;
-    case Decoding::kByteFallback:
-      return join_bytes(tokens);
-    case Decoding::kFuse:
-      tokens = {fused(tokens)};
-      return;
+    case Decoding::kByteFallback: return join_bytes(tokens);
+    case Decoding::kFuse: tokens = {fused(tokens)}; return;
     case Decoding::kStrip:
       for (std::string& token : tokens) token = stripped(token, step);
       return;

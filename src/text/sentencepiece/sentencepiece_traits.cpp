@@ -34,23 +34,16 @@ class FieldReader {
     if (before - rest_.size() > kLongestTag || tag > kLargestTag || tag >> 3 == 0) ok_ = false;
     field = Field{.number = tag >> 3, .wire = static_cast<Wire>(tag & 7)};
     switch (field.wire) {
-      case Wire::kVarint:
-        field.value = varint();
-        break;
-      case Wire::kFixed64:
-        (void)take(8);
-        break;
-      case Wire::kBytes:
-        field.bytes = take(varint());
-        break;
+      case Wire::kVarint: field.value = varint(); break;
+      case Wire::kFixed64: (void)take(8); break;
+      case Wire::kBytes: field.bytes = take(varint()); break;
       case Wire::kFixed32:
         for (unsigned shift = 0; const char byte : take(4)) {
           field.value |= std::uint64_t{static_cast<unsigned char>(byte)} << shift;
           shift += 8;
         }
         break;
-      default:
-        ok_ = false;
+      default: ok_ = false;
     }
     return ok_;
   }

@@ -19,14 +19,10 @@ namespace {
 
 const icu::Normalizer2* instance_of(Normalization step, UErrorCode& status) {
   switch (step) {
-    case Normalization::kNfc:
-      return icu::Normalizer2::getNFCInstance(status);
-    case Normalization::kNfd:
-      return icu::Normalizer2::getNFDInstance(status);
-    case Normalization::kNfkc:
-      return icu::Normalizer2::getNFKCInstance(status);
-    default:
-      return icu::Normalizer2::getNFKDInstance(status);
+    case Normalization::kNfc: return icu::Normalizer2::getNFCInstance(status);
+    case Normalization::kNfd: return icu::Normalizer2::getNFDInstance(status);
+    case Normalization::kNfkc: return icu::Normalizer2::getNFKCInstance(status);
+    default: return icu::Normalizer2::getNFKDInstance(status);
   }
 }
 
@@ -148,15 +144,9 @@ std::string_view without_spaces(std::string_view text, bool left, bool right) {
 void apply(const NormalizerStep& step, const std::optional<SplitPattern::Matcher>& matcher,
            std::string& text) {
   switch (step.kind) {
-    case Normalization::kNmt:
-      text = each_changed(text, nmt_of);
-      return;
-    case Normalization::kLowercase:
-      text = lowercase(text);
-      return;
-    case Normalization::kStrip:
-      text = std::string(without_spaces(text, step.left, step.right));
-      return;
+    case Normalization::kNmt: text = each_changed(text, nmt_of); return;
+    case Normalization::kLowercase: text = lowercase(text); return;
+    case Normalization::kStrip: text = std::string(without_spaces(text, step.left, step.right)); return;
     case Normalization::kStripAccents:
       text = each_changed(text, [](UChar32 c) { return is_accent(c) ? kNone : c; });
       return;
@@ -167,11 +157,8 @@ void apply(const NormalizerStep& step, const std::optional<SplitPattern::Matcher
       text = matcher ? replace_matches(text, *matcher, step.content)
                      : replace_all(text, step.pattern, step.content);
       return;
-    case Normalization::kPrecompiled:
-      text = apply_charsmap(*step.table, text);
-      return;
-    default:
-      normalize_by_icu(step.kind, text);
+    case Normalization::kPrecompiled: text = apply_charsmap(*step.table, text); return;
+    default: normalize_by_icu(step.kind, text);
   }
 }
 

@@ -11,12 +11,9 @@ namespace echelon::data::jinja {
 Value Interpreter::evaluate(const Node& node) {
   const Step step(*this, node);
   switch (node.form) {
-    case Form::kConstant:
-      return node.value;
-    case Form::kName:
-      return find(node.name);
-    case Form::kAttribute:
-      return attribute_of(tools_, evaluate(node.parts[0]), node.name);
+    case Form::kConstant: return node.value;
+    case Form::kName: return find(node.name);
+    case Form::kAttribute: return attribute_of(tools_, evaluate(node.parts[0]), node.name);
     case Form::kItem: {
       const Value object = evaluate(node.parts[0]);
       return item_of(tools_, object, evaluate(node.parts[1]));
@@ -37,10 +34,8 @@ Value Interpreter::evaluate(const Node& node) {
     case Form::kTuple:
     case Form::kDict:
     case Form::kSlice:
-    case Form::kJoin:
-      return evaluate_parts(node);
-    default:
-      return evaluate_operator(node);
+    case Form::kJoin: return evaluate_parts(node);
+    default: return evaluate_operator(node);
   }
 }
 
@@ -71,14 +66,10 @@ Value Interpreter::evaluate_parts(const Node& node) {
 Value Interpreter::evaluate_operator(const Node& node) {
   const Value first = evaluate(node.parts[0]);
   switch (node.form) {
-    case Form::kNot:
-      return !is_true(first);
-    case Form::kNegate:
-      return calculate(tools_, "-", std::int64_t{0}, first);
-    case Form::kAnd:
-      return is_true(first) ? evaluate(node.parts[1]) : first;
-    case Form::kOr:
-      return is_true(first) ? first : evaluate(node.parts[1]);
+    case Form::kNot: return !is_true(first);
+    case Form::kNegate: return calculate(tools_, "-", std::int64_t{0}, first);
+    case Form::kAnd: return is_true(first) ? evaluate(node.parts[1]) : first;
+    case Form::kOr: return is_true(first) ? first : evaluate(node.parts[1]);
     case Form::kChoice:
       if (is_true(first)) return evaluate(node.parts[1]);
       return node.parts.size() > 2 ? evaluate(node.parts[2]) : Value(Undefined{"else"});
@@ -96,8 +87,7 @@ Value Interpreter::evaluate_operator(const Node& node) {
       line_ = node.line;
       return calculate(tools_, node.name, first, second);
     }
-    default:
-      throw Error(Code::kData, "a statement stands where an expression belongs");
+    default: throw Error(Code::kData, "a statement stands where an expression belongs");
   }
 }
 

@@ -15,25 +15,16 @@ constexpr int kDeepestTree = 100;
 std::string describe(TokenKind kind) {
   switch (kind) {
     case TokenKind::kData:
-    case TokenKind::kEnd:
-      return "the end";
-    case TokenKind::kPrint:
-      return "'{{'";
-    case TokenKind::kPrintEnd:
-      return "'}}'";
-    case TokenKind::kTag:
-      return "'{%'";
-    case TokenKind::kTagEnd:
-      return "'%}'";
-    case TokenKind::kName:
-      return "a name";
-    case TokenKind::kText:
-      return "a text";
+    case TokenKind::kEnd: return "the end";
+    case TokenKind::kPrint: return "'{{'";
+    case TokenKind::kPrintEnd: return "'}}'";
+    case TokenKind::kTag: return "'{%'";
+    case TokenKind::kTagEnd: return "'%}'";
+    case TokenKind::kName: return "a name";
+    case TokenKind::kText: return "a text";
     case TokenKind::kInteger:
-    case TokenKind::kFloat:
-      return "a number";
-    case TokenKind::kOperator:
-      break;
+    case TokenKind::kFloat: return "a number";
+    case TokenKind::kOperator: break;
   }
   return "a sign";
 }

@@ -49,13 +49,9 @@ Interpreter::Flow Interpreter::execute(const Node& node) {
         if (const Flow flow = execute(part); flow != Flow::kOn) return flow;
       }
       return Flow::kOn;
-    case Form::kPrint:
-      print(as_text(evaluate(node.parts[0]), tools_.budget));
-      return Flow::kOn;
-    case Form::kIf:
-      return execute_if(node);
-    case Form::kFor:
-      return execute_for(node);
+    case Form::kPrint: print(as_text(evaluate(node.parts[0]), tools_.budget)); return Flow::kOn;
+    case Form::kIf: return execute_if(node);
+    case Form::kFor: return execute_for(node);
     case Form::kSet:
       if (node.name.empty()) {
         assign(node.names, evaluate(node.parts[0]));
@@ -76,14 +72,10 @@ Interpreter::Flow Interpreter::execute(const Node& node) {
       scope_->kept = true;
       set(node.name, Callable{&node, scope_, nullptr, nullptr});
       return Flow::kOn;
-    case Form::kGeneration:
-      return generate(node);
-    case Form::kBreak:
-      return Flow::kBreak;
-    case Form::kContinue:
-      return Flow::kContinue;
-    default:
-      throw Error(Code::kData, "an expression stands where a statement belongs");
+    case Form::kGeneration: return generate(node);
+    case Form::kBreak: return Flow::kBreak;
+    case Form::kContinue: return Flow::kContinue;
+    default: throw Error(Code::kData, "an expression stands where a statement belongs");
   }
 }
 

@@ -237,8 +237,7 @@ NextAction::Kind Checkpointer::act_on(const Ended& last, SaveRequest request, st
     return lead ? Error(Code::kCheckpoint, what) : Error::already_reported(Code::kCheckpoint);
   };
   switch (next.kind) {
-    case NextAction::Kind::kStopFinalFailed:
-      throw failure(text);
+    case NextAction::Kind::kStopFinalFailed: throw failure(text);
     case NextAction::Kind::kStopTooMany:
       throw failure(str(text, "; that is ", failures_,
                         " failed saves in a row (checkpoint.max_failures), and ",
@@ -252,8 +251,7 @@ NextAction::Kind Checkpointer::act_on(const Ended& last, SaveRequest request, st
                       "use a faster disk"));
       break;
     case NextAction::Kind::kStart:
-    case NextAction::Kind::kGoOn:
-      break;
+    case NextAction::Kind::kGoOn: break;
   }
   return next.kind;
 }

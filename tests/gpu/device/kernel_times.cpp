@@ -31,14 +31,10 @@ void note(const CUpti_Activity* activity, const char* name) {
 
 const char* copy_name(const CUpti_Activity* activity) {
   switch (reinterpret_cast<const CUpti_ActivityMemcpy6*>(activity)->copyKind) {
-    case CUPTI_ACTIVITY_MEMCPY_KIND_HTOD:
-      return "copy from host";
-    case CUPTI_ACTIVITY_MEMCPY_KIND_DTOH:
-      return "copy to host";
-    case CUPTI_ACTIVITY_MEMCPY_KIND_DTOD:
-      return "copy within the device";
-    default:
-      return "copy";
+    case CUPTI_ACTIVITY_MEMCPY_KIND_HTOD: return "copy from host";
+    case CUPTI_ACTIVITY_MEMCPY_KIND_DTOH: return "copy to host";
+    case CUPTI_ACTIVITY_MEMCPY_KIND_DTOD: return "copy within the device";
+    default: return "copy";
   }
 }
 
@@ -50,14 +46,9 @@ void CUPTIAPI take_buffer(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t v
         note<CUpti_ActivityKernel10>(activity,
                                      reinterpret_cast<const CUpti_ActivityKernel10*>(activity)->name);
         break;
-      case CUPTI_ACTIVITY_KIND_MEMCPY:
-        note<CUpti_ActivityMemcpy6>(activity, copy_name(activity));
-        break;
-      case CUPTI_ACTIVITY_KIND_MEMSET:
-        note<CUpti_ActivityMemset4>(activity, "fill");
-        break;
-      default:
-        break;
+      case CUPTI_ACTIVITY_KIND_MEMCPY: note<CUpti_ActivityMemcpy6>(activity, copy_name(activity)); break;
+      case CUPTI_ACTIVITY_KIND_MEMSET: note<CUpti_ActivityMemset4>(activity, "fill"); break;
+      default: break;
     }
   }
   std::free(buffer);

@@ -96,22 +96,12 @@ cudaError_t run_faulty(Fault fault, const float* from, float* to, int n) {
       gpu::launch(global_kernel, fault == Fault::kPastTheEnd ? gpu::Grid{3, threads / 2} : halves, fault,
                   from, to, n);
       break;
-    case Fault::kPastTheEndShared:
-      gpu::launch(past_shared_kernel, whole, from, to, n);
-      break;
-    case Fault::kLastBlock:
-      gpu::launch(last_block_kernel, halves, from, to);
-      break;
-    case Fault::kUnaligned:
-      gpu::launch(unaligned_kernel, whole, from, to);
-      break;
-    case Fault::kTooMuchShared:
-      gpu::launch(large_kernel, whole, from, to);
-      break;
+    case Fault::kPastTheEndShared: gpu::launch(past_shared_kernel, whole, from, to, n); break;
+    case Fault::kLastBlock: gpu::launch(last_block_kernel, halves, from, to); break;
+    case Fault::kUnaligned: gpu::launch(unaligned_kernel, whole, from, to); break;
+    case Fault::kTooMuchShared: gpu::launch(large_kernel, whole, from, to); break;
     case Fault::kOwnBarrier:
-    case Fault::kOwnExchange:
-      gpu::launch(divergent_kernel, whole, fault, from, to);
-      break;
+    case Fault::kOwnExchange: gpu::launch(divergent_kernel, whole, fault, from, to); break;
     case Fault::kDynamicTooShort:
       gpu::launch(dynamic_kernel, gpu::Grid{1, threads, nullptr, (threads - 1) * sizeof(float)}, from, to, n);
       break;
@@ -121,9 +111,7 @@ cudaError_t run_faulty(Fault fault, const float* from, float* to, int n) {
       [[fallthrough]];
     case Fault::kRaceInABlock:
     case Fault::kBarrierAfter:
-    case Fault::kUnwrittenShared:
-      gpu::launch(neighbors_kernel, whole, fault, from, to, n);
-      break;
+    case Fault::kUnwrittenShared: gpu::launch(neighbors_kernel, whole, fault, from, to, n); break;
   }
   return cudaGetLastError();
 }

@@ -27,14 +27,10 @@ void reduce(std::byte* into, const std::byte* other, std::size_t bytes, ncclRedO
 
 void reduce(std::byte* into, const std::byte* other, std::size_t bytes, const Transfer& how) {
   switch (how.type) {
-    case ncclFloat32:
-      return reduce<float>(into, other, bytes, how.op);
-    case ncclFloat64:
-      return reduce<double>(into, other, bytes, how.op);
-    case ncclInt64:
-      return reduce<std::int64_t>(into, other, bytes, how.op);
-    default:
-      std::memset(into, 0, bytes);  // no sum of ours: a test sees it
+    case ncclFloat32: return reduce<float>(into, other, bytes, how.op);
+    case ncclFloat64: return reduce<double>(into, other, bytes, how.op);
+    case ncclInt64: return reduce<std::int64_t>(into, other, bytes, how.op);
+    default: std::memset(into, 0, bytes);  // no sum of ours: a test sees it
   }
 }
 
@@ -77,16 +73,12 @@ void append(std::vector<std::byte>& to, const void* memory, std::size_t bytes) {
 std::size_t size_of(ncclDataType_t type) {
   switch (type) {
     case ncclFloat32:
-    case ncclInt32:
-      return 4;
+    case ncclInt32: return 4;
     case ncclFloat64:
-    case ncclInt64:
-      return 8;
+    case ncclInt64: return 8;
     case ncclFloat16:
-    case ncclBfloat16:
-      return 2;
-    default:
-      return 1;
+    case ncclBfloat16: return 2;
+    default: return 1;
   }
 }
 
@@ -122,10 +114,8 @@ std::vector<Range> reads_of(const Transfer& transfer, int rank, int size) {
   std::vector<Range> ranges;
   switch (transfer.kind) {
     case TransferKind::kAllGather:
-    case TransferKind::kAllReduce:
-      return {{transfer.send, bytes}};
-    case TransferKind::kReduceScatter:
-      return {{transfer.send, bytes * static_cast<std::size_t>(size)}};
+    case TransferKind::kAllReduce: return {{transfer.send, bytes}};
+    case TransferKind::kReduceScatter: return {{transfer.send, bytes * static_cast<std::size_t>(size)}};
     case TransferKind::kBroadcast:
       if (rank == transfer.root) ranges.push_back({transfer.send, bytes});
       return ranges;
@@ -142,8 +132,7 @@ std::vector<Range> writes_of(const Transfer& transfer, int rank, int size) {
     case TransferKind::kAllGather:  // a rank's own part too: NCCL may write it
       return {{transfer.receive, bytes * static_cast<std::size_t>(size)}};
     case TransferKind::kAllReduce:
-    case TransferKind::kReduceScatter:
-      return {{transfer.receive, bytes}};
+    case TransferKind::kReduceScatter: return {{transfer.receive, bytes}};
     case TransferKind::kBroadcast:
       if (rank != transfer.root || transfer.receive != transfer.send)
         ranges.push_back({transfer.receive, bytes});
@@ -163,12 +152,8 @@ std::vector<std::vector<std::byte>> carry_out(const std::vector<Transfer>& parts
       case TransferKind::kAllGather:
         for (const Transfer& part : parts) append(results[rank], part.send, bytes);
         break;
-      case TransferKind::kAllReduce:
-        results[rank] = reduced(parts, 0, bytes, first);
-        break;
-      case TransferKind::kReduceScatter:
-        results[rank] = reduced(parts, rank * bytes, bytes, first);
-        break;
+      case TransferKind::kAllReduce: results[rank] = reduced(parts, 0, bytes, first); break;
+      case TransferKind::kReduceScatter: results[rank] = reduced(parts, rank * bytes, bytes, first); break;
       case TransferKind::kBroadcast:
         append(results[rank], parts[static_cast<std::size_t>(own.root)].send, bytes);
         break;

@@ -55,12 +55,9 @@ Finding open_stream(const std::string& name, const std::string& what,
 bool on_gpus(const Recipe& recipe, const Gpus& gpus) {
   switch (recipe.train.device) {
     case TrainDevice::kCuda:
-    case TrainDevice::kCudaShared:
-      return true;
-    case TrainDevice::kAuto:
-      return !gpus.cards.empty();
-    case TrainDevice::kCpu:
-      break;
+    case TrainDevice::kCudaShared: return true;
+    case TrainDevice::kAuto: return !gpus.cards.empty();
+    case TrainDevice::kCpu: break;
   }
   return false;
 }

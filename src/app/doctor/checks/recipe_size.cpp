@@ -24,14 +24,11 @@ double master_bytes(const PrecisionOptions& precision, double trained) {
 std::uint64_t state_bytes(const OptimOptions& optim) {
   std::uint64_t bytes = optim.ema_decay > 0 ? 4 : 0;
   switch (optim.kind) {
-    case OptimKind::kSgd:
-      return bytes + (optim.momentum == 0.0 ? 0 : 4);
+    case OptimKind::kSgd: return bytes + (optim.momentum == 0.0 ? 0 : 4);
     case OptimKind::kAdamW:
     case OptimKind::kAdadelta:
-    case OptimKind::kMuon:
-      return bytes + 8;  // two fp32 values per parameter
-    case OptimKind::kAnyPrecisionAdamW:
-      break;
+    case OptimKind::kMuon: return bytes + 8;  // two fp32 values per parameter
+    case OptimKind::kAnyPrecisionAdamW: break;
   }
   bytes += bytes_of(optim.momentum_dtype) + bytes_of(optim.variance_dtype);
   return bytes + (optim.kahan ? bytes_of(optim.compensation_dtype) : 0);

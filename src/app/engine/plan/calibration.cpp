@@ -223,8 +223,7 @@ double time_message(Communicator& comm, OperationKind kind, std::size_t count, s
         comm.reduce_scatter(buffer.data(), DType::kF32, output.data(), count, 1.0F, false, "calibrate")
             .wait();
         break;
-      default:
-        comm.all_reduce(buffer.data(), count, DType::kF32, ReduceOp::kSum, "calibrate").wait();
+      default: comm.all_reduce(buffer.data(), count, DType::kF32, ReduceOp::kSum, "calibrate").wait();
     }
     seconds.push_back(steady_now_s() - began_s);
   }

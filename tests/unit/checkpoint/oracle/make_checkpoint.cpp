@@ -81,27 +81,13 @@ std::vector<std::byte> content(const TensorInfo& tensor) {
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t x = tensor.name.size() + i;
     switch (tensor.dtype) {
-      case DType::kF32:
-        store(bytes, i, static_cast<float>(fraction(x) / 3));
-        break;
-      case DType::kF64:
-        store(bytes, i, fraction(x));
-        break;
-      case DType::kBF16:
-        store(bytes, i, bf16(fraction(x)));
-        break;
-      case DType::kF16:
-        store(bytes, i, f16(fraction(x)));
-        break;
-      case DType::kI32:
-        store(bytes, i, static_cast<std::int32_t>(number(x)));
-        break;
-      case DType::kI64:
-        store(bytes, i, number(x));
-        break;
-      case DType::kU8:
-        store(bytes, i, static_cast<std::uint8_t>(number(x)));
-        break;
+      case DType::kF32: store(bytes, i, static_cast<float>(fraction(x) / 3)); break;
+      case DType::kF64: store(bytes, i, fraction(x)); break;
+      case DType::kBF16: store(bytes, i, bf16(fraction(x))); break;
+      case DType::kF16: store(bytes, i, f16(fraction(x))); break;
+      case DType::kI32: store(bytes, i, static_cast<std::int32_t>(number(x))); break;
+      case DType::kI64: store(bytes, i, number(x)); break;
+      case DType::kU8: store(bytes, i, static_cast<std::uint8_t>(number(x))); break;
     }
   }
   return bytes;
