@@ -114,8 +114,7 @@ void add_recipes(CLI::App& app, int&) {
   cp->callback([arguments] { copy(arguments->name, arguments->destination); });
   CLI::App* from = command->add_subcommand("from",
                                            "Translate a configuration of axolotl, LLaMA-Factory, NeMo "
-                                           "AutoModel, torchtitan or transformers into a "
-                                           "recipe");
+                                           "AutoModel, torchtitan or transformers into a recipe");
   from->add_option("file", arguments->name, "YAML, JSON, or TOML (torchtitan)")->required();
   from->add_option("-o,--output", arguments->destination, "New file (default: standard output)");
   from->add_option("--ranks", arguments->ranks,

@@ -223,8 +223,7 @@ void add_submit(CLI::App& app, int& status) {
   test->excludes(wait);
   command.footer(
       "The first line of output is the job's number. The script and the recipe as it was resolved are kept "
-      "in the\n"
-      "run's folder, under submissions/. See docs/submit.md.");
+      "in the\nrun's folder, under submissions/. See docs/submit.md.");
 }
 
 }  // namespace echelon::app

@@ -192,8 +192,7 @@ std::string model_section(const path& folder) {
                 fs::download_advice(folder, ": "));
   if (!checkpoint::entry_exists(folder / "config.json"))
     throw Error(Code::kUsage, "folder '", folder.string(),
-                "' has no config.json; expected a Hugging Face "
-                "folder: config.json and safetensors",
+                "' has no config.json; expected a Hugging Face folder: config.json and safetensors",
                 checkpoint::other_kind_of(folder));
   std::unique_ptr<WeightSource> source;  // few models ask
   return describe(config_of(folder), folder,

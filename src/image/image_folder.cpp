@@ -99,8 +99,7 @@ ImageFolder list_image_folder(const std::filesystem::path& folder) {
     }
     if (list.files.size() == before) {
       throw Error(Code::kData, "image folder '", (folder / list.classes[label]).string(),
-                  "' holds no .jpg, .jpeg or .png file; every subfolder is a class: remove "
-                  "it or fill it");
+                  "' holds no .jpg, .jpeg or .png file; every subfolder is a class: remove it or fill it");
     }
   }
   return list;

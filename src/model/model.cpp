@@ -42,8 +42,7 @@ at::Tensor Model::token_losses(const Batch& /*batch*/, const at::Tensor& /*token
                                const at::Tensor& /*targets*/) {
   throw Error(
       Code::kUsage,
-      "this kind of model cannot be asked for the probability of a text; decoder-only language models "
-      "can");
+      "this kind of model cannot be asked for the probability of a text; decoder-only language models can");
 }
 
 std::unique_ptr<Decoder> Model::decoder(const Batch& /*prompts*/) const {

@@ -74,9 +74,8 @@ void consolidate_run(const Recipe& recipe, const Path& root) {
   if (code != 0) {
     throw Error(Code::kCheckpoint, "the run is complete and its checkpoint intact, but '", output.string(),
                 "' could not be made (echelon-ckpt: exit code ", code,
-                "); make it by hand: echelon-ckpt "
-                "consolidate ",
-                from.string(), " --to ", format, " --output ", output.string());
+                "); make it by hand: echelon-ckpt consolidate ", from.string(), " --to ", format,
+                " --output ", output.string());
   }
 }
 

@@ -85,8 +85,7 @@ std::string submit_script(const std::filesystem::path& script, const std::vector
   const std::string job = out.substr(0, out.find_first_of(";\n"));  // "17;cluster"
   if (job.empty() || job.find_first_not_of("0123456789") != job.npos)
     throw Error(Code::kEnvironment, "sbatch named no job: it printed '", printable(out),
-                "'; `squeue --me` shows "
-                "whether the job was taken");
+                "'; `squeue --me` shows whether the job was taken");
   return job;
 }
 

@@ -63,8 +63,7 @@ FolderImages::FolderImages(const std::filesystem::path& folder, const DataOption
 void FolderImages::check_listing() const {
   if (shape_.channels != 1 && shape_.channels != 3) {
     throw Error(Code::kData,
-                "data.kind: image_folder reads images of 1 or 3 channels, but "
-                "model.channels is ",
+                "data.kind: image_folder reads images of 1 or 3 channels, but model.channels is ",
                 shape_.channels);
   }
   const auto classes = static_cast<std::int64_t>(list_.classes.size());

@@ -64,8 +64,7 @@ class ItemEncoder {
     const std::int32_t id = tokenizer_.bos_id() >= 0 ? tokenizer_.bos_id() : tokenizer_.eos_id();
     if (id < 0) {
       throw Error(Code::kData, item.place,
-                  ": the text is empty and the tokenizer has no token to begin with: "
-                  "give it a context");
+                  ": the text is empty and the tokenizer has no token to begin with: give it a context");
     }
     require_known(id, item);
     return {id};

@@ -118,8 +118,7 @@ void check_evaluation(const Recipe& recipe, std::vector<Conflict>& found) {
     if (is_task(name)) return;
     found.push_back({{key, "evaluation.tasks"},
                      str(key, " names '", name,
-                         "', which evaluation.tasks does not have: add it there, or "
-                         "correct the name")});
+                         "', which evaluation.tasks does not have: add it there, or correct the name")});
   };
   for (const auto& [name, file] : evaluation.prefix) require_task("evaluation.prefix", name);
   for (const auto& [name, text] : evaluation.until) {

@@ -83,8 +83,7 @@ void check_shard(const ShardOptions& shard, std::vector<Conflict>& found) {
     found.push_back(
         {{"shard.reshard_after_forward", "shard.strategy"},
          str("shard.reshard_after_forward is ", kept, ", which shard.strategy: ", word_of(shard.strategy),
-             " does not use; set it to true or false, or set shard.strategy: full_shard or "
-             "hybrid_shard")});
+             " does not use; set it to true or false, or set shard.strategy: full_shard or hybrid_shard")});
   }
   if (shard.wrap.policy == WrapPolicy::kModules && shard.wrap.modules.empty()) {
     found.push_back(

@@ -117,8 +117,7 @@ SentencepieceTokenizer::SentencepieceTokenizer(std::string_view model_bytes, std
   if (!traits || !loads(processor, model_bytes) || processor.GetPieceSize() < 2) {
     throw Error(Code::kData, "tokenizer '", name,
                 "' is neither a sentencepiece model nor a tokenizer.json: name a .model file of "
-                "sentencepiece or a tokenizer.json, or let `echelon prepare "
-                "--train-tokenizer` make one");
+                "sentencepiece or a tokenizer.json, or let `echelon prepare --train-tokenizer` make one");
   }
   impl_->digest = tokenizer_digest_of(model_bytes);
   const int first_byte = processor.PieceToId("<0x00>");

@@ -88,8 +88,7 @@ class TemplateParser : public ExpressionParser {
       return make(word == "break" ? Form::kBreak : Form::kContinue, {});
     }
     fail(str("the tag '", printable(word),
-             "' is not known here; known are if, for, set, macro, generation, break and "
-             "continue"));
+             "' is not known here; known are if, for, set, macro, generation, break and continue"));
   }
 
   Node condition() {

@@ -233,8 +233,7 @@ Finding check_partition(const SlurmState& slurm, const JobWish& wish) {
   if (limit && *limit <= 120) {
     return warning("partition",
                    str("partition ", name, " ends jobs after ", *limit,
-                       " s, and cluster/slurm/train.sbatch "
-                       "begins to stop 60 to 120 s before the end"),
+                       " s, and cluster/slurm/train.sbatch begins to stop 60 to 120 s before the end"),
                    "use another partition, or submit with a smaller --signal=USR2@N");
   }
   return ok("partition", str("partition ", name, " is up, ", (*partition)["TotalNodes"], " nodes, MaxTime ",
