@@ -16,7 +16,6 @@
 namespace echelon::tool {
 namespace {
 
-using checkpoint::Reader;
 using checkpoint::Salvage;
 using checkpoint::TensorInfo;
 using Json = nlohmann::ordered_json;
@@ -50,7 +49,7 @@ void print_text(const Salvage& found) {
 }
 
 void write_intact(const Salvage& found, const SalvageOptions& options, const Path& report_path) {
-  const Reader reader(found.contents);
+  const checkpoint::Reader reader(found.contents);
   std::vector<OutputTensor> tensors;
   for (const TensorInfo& tensor : reader.tensors()) tensors.push_back(whole_tensor(tensor));
   Conversion conversion{.doing = "writing", .options = "salvage", .output = options.output};

@@ -16,8 +16,6 @@
 namespace echelon::tool {
 namespace {
 
-using checkpoint::Reader;
-
 // Reserved for program, libraries and the checkpoint's index.
 constexpr std::uint64_t kBaseBytes = std::uint64_t{32} << 20;
 constexpr std::uint64_t kWorkerBytes = kWindowBytes + kWindowFillerBytes;

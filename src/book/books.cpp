@@ -9,7 +9,6 @@ namespace echelon::book {
 namespace {
 
 using forecast::Event;
-using forecast::Trace;
 
 constexpr std::size_t kMostNames = std::numeric_limits<std::uint16_t>::max();
 
@@ -83,7 +82,7 @@ void Books::begin(std::shared_ptr<Activity> activity, std::function<std::int64_t
   open_ = true;
 }
 
-Trace Books::end() {
+forecast::Trace Books::end() {
   open_ = false;
   if (trace_.after_passes == 0) trace_.after_passes = static_cast<std::uint32_t>(trace_.events.size());
   trace_.groups = groups_;

@@ -12,15 +12,10 @@ namespace echelon::book {
 namespace {
 
 using kernels::Bf16;
-using kernels::DropoutValues;
-using kernels::Fp16;
 using kernels::NormRows;
-using kernels::Product;
-using kernels::ProductKernel;
 using kernels::QkvShape;
 using kernels::RowAngles;
 using kernels::ScoreRows;
-using kernels::Table;
 
 template <class T>
 constexpr DType kType = std::is_same_v<T, float>  ? DType::kF32
@@ -38,7 +33,7 @@ std::int64_t row_of(const QkvShape& shape) {
 }
 
 template <class T>
-void record_product(const ProductKernel<T>&, const Product<T>& p, std::byte*) {
+void record_product(const kernels::ProductKernel<T>&, const kernels::Product<T>& p, std::byte*) {
   const auto m = static_cast<double>(p.m);
   const auto n = static_cast<double>(p.n);
   const auto k = static_cast<double>(p.k);
@@ -51,7 +46,7 @@ void record_product(const ProductKernel<T>&, const Product<T>& p, std::byte*) {
 #pragma GCC diagnostic error "-Wmissing-field-initializers"
 
 template <class T>
-constexpr Table<T> table() {
+constexpr kernels::Table<T> table() {
   using I = std::int64_t;
   return {
       .rms_norm = [](const T*, const T* added, T*, const T*, T*, float*, const NormRows& x, float,
@@ -98,7 +93,7 @@ constexpr Table<T> table() {
       .rope_merge = [](T*, const T*, const T*, const T*, const RowAngles&, I, I count,
                        QkvShape shape) { pass<T>("rope_merge", 2 * count * row_of(shape)); },
       .sum_rows = [](const T*, const I*, I count, T*, I n, bool) { pass<T>("sum_rows", (count + 1) * n); },
-      .dropout = [](const T*, T*, I rows, I n, const DropoutValues&,
+      .dropout = [](const T*, T*, I rows, I n, const kernels::DropoutValues&,
                     bool) { pass<T>("dropout", 2 * rows * n); },
       .to_float = [](const T*, float*, I n) { pass<float>("to_float", n + n * I{sizeof(T)} / 4); },
       .from_float = [](const float*, T*, I n) { pass<float>("from_float", n + n * I{sizeof(T)} / 4); },
@@ -138,7 +133,7 @@ void for_each_task(std::int64_t count, bool equal,
 
 constexpr kernels::Tables kTables{.f32 = table<float>(),
                                   .bf16 = table<Bf16>(),
-                                  .fp16 = table<Fp16>(),
+                                  .fp16 = table<kernels::Fp16>(),
                                   .sum_of_squares = sum_of_squares,
                                   .initial_values = initial_values,
                                   .anyprecision_adamw = anyprecision_adamw,

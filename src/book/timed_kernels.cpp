@@ -9,8 +9,6 @@
 namespace echelon::book {
 namespace {
 
-using kernels::Bf16;
-using kernels::Fp16;
 using kernels::Table;
 using kernels::Tables;
 
@@ -86,8 +84,8 @@ constexpr Table<T> table() {
 }
 
 constexpr Tables kTables{.f32 = table<float>(),
-                         .bf16 = table<Bf16>(),
-                         .fp16 = table<Fp16>(),
+                         .bf16 = table<kernels::Bf16>(),
+                         .fp16 = table<kernels::Fp16>(),
                          .sum_of_squares = Timed<&Tables::sum_of_squares>::call,
                          .initial_values = Timed<&Tables::initial_values>::call,
                          .anyprecision_adamw = Timed<&Tables::anyprecision_adamw>::call,

@@ -14,7 +14,6 @@ namespace {
 
 using checkpoint::BaseNote;
 using checkpoint::TensorInfo;
-using std::filesystem::path;
 
 constexpr std::string_view kPrefix = "model/";
 
@@ -25,7 +24,7 @@ constexpr std::string_view kPrefix = "model/";
 
 }  // namespace
 
-BaseWeights::BaseWeights(const path& folder, bool tells) {
+BaseWeights::BaseWeights(const std::filesystem::path& folder, bool tells) {
   if (!is_model_folder(folder)) {
     leased_.emplace(folder, tells);
     folder_ = std::filesystem::absolute(leased_->folder).lexically_normal().string();

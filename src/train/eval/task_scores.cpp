@@ -17,7 +17,6 @@ namespace {
 using data::EncodedTask;
 using data::ScoredSequence;
 using data::TaskItem;
-using data::TaskKind;
 
 /// Sequences that are computed together, of which there are at most `tokens` unless one alone has more.
 using Pack = std::vector<const ScoredSequence*>;
@@ -197,8 +196,8 @@ double TaskResult::standard_error() const {
 std::optional<TaskResult> score_task(ShardedModel& model, const data::EncodedTask& task,
                                      const TextOptions& text, const TaskPasses& passes, Communicator& comm,
                                      AgreedStop* stop) {
-  return task.task.kind == TaskKind::kChoices ? score_choices(model, task, passes, comm, stop)
-                                              : score_exact(model, task, text, passes, comm, stop);
+  return task.task.kind == data::TaskKind::kChoices ? score_choices(model, task, passes, comm, stop)
+                                                    : score_exact(model, task, text, passes, comm, stop);
 }
 
 }  // namespace echelon

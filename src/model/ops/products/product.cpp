@@ -18,7 +18,6 @@ namespace echelon::ops {
 namespace {
 
 using kernels::Bf16;
-using kernels::Fp16;
 using kernels::Product;
 
 /// Packing pays off from this size; a product with few vectors is limited by reading the matrix once.
@@ -100,7 +99,7 @@ void by_fp32(const at::Tensor& result, const at::Tensor& a, const at::Tensor& b,
   if (a.size(1) == 0) {
     if (!accumulate) place.zero_();
   } else if (result.scalar_type() == at::kHalf) {
-    run_in_threads<Fp16>(place, lying_well(a), lying_well(b), accumulate);
+    run_in_threads<kernels::Fp16>(place, lying_well(a), lying_well(b), accumulate);
   } else {
     run_in_threads<Bf16>(place, lying_well(a), lying_well(b), accumulate);
   }

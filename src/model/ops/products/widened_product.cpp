@@ -14,9 +14,6 @@
 namespace echelon::ops {
 namespace {
 
-using kernels::Bf16;
-using kernels::Fp16;
-using kernels::MatrixView;
 using kernels::Product;
 using kernels::ProductKernel;
 
@@ -33,7 +30,7 @@ const kernels::Table<T>& table() {
 /// Rows [row, row + rows) and the same of columns, and their place in fp32, in the same order of memory.
 template <class T>
 struct Block {
-  Block(const MatrixView<T*>& matrix, std::int64_t row, std::int64_t column, std::int64_t rows,
+  Block(const kernels::MatrixView<T*>& matrix, std::int64_t row, std::int64_t column, std::int64_t rows,
         std::int64_t columns, float* place)
       : data(matrix.data + row * matrix.row_stride + column * matrix.column_stride),
         by_rows(matrix.column_stride == 1),
@@ -126,7 +123,7 @@ const ProductKernel<T>& widened_product() {
   return kernel;
 }
 
-template const ProductKernel<Bf16>& widened_product();
-template const ProductKernel<Fp16>& widened_product();
+template const ProductKernel<kernels::Bf16>& widened_product();
+template const ProductKernel<kernels::Fp16>& widened_product();
 
 }  // namespace echelon::ops

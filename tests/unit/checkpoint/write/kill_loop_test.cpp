@@ -25,7 +25,6 @@ namespace echelon::checkpoint {
 namespace {
 
 using namespace test;  // NOLINT
-using Clock = std::chrono::steady_clock;
 
 constexpr int kMostKills = 170;     ///< of each number of ranks
 constexpr std::int64_t kSteps = 3;  ///< saves of one start
