@@ -1,16 +1,55 @@
 #include "checkpoints_tool/convert/new_checkpoint.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/files/fs.h"
 #include "base/str.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/write/shard_write.h"
-#include "checkpoints_tool/convert/even_split.h"
 #include "checkpoints_tool/convert/resumable_output.h"
 #include "checkpoints_tool/progress.h"
 
 namespace echelon::tool {
+namespace {
+
+/// Elements [begin, end) of tensor number `tensor`.
+struct Share {
+  std::size_t tensor = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+/// Divides tensors over `ranks` shards: concatenated and cut into ranges of nearly equal size, so that at
+/// most ranks - 1 tensors are cut. Returns the shares by rank; a rank may get none.
+std::vector<std::vector<Share>> split_evenly(std::span<const checkpoint::TensorInfo> tensors, int ranks) {
+  std::uint64_t total = 0;
+  for (const auto& tensor : tensors) {
+    if (__builtin_add_overflow(total, checkpoint::byte_count(tensor), &total))
+      throw Error(Code::kCheckpoint, "the tensors are too large");
+  }
+  const auto count = static_cast<std::uint64_t>(ranks);
+  const std::uint64_t stretch = total / count + (total % count != 0 ? 1 : 0);
+  std::vector<std::vector<Share>> shares(count);
+  std::uint64_t at = 0;  // byte in the concatenation of all tensors
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::uint64_t size = size_of(tensors[i].dtype);
+    const std::uint64_t elements = checkpoint::element_count(tensors[i]);
+    for (std::uint64_t begin = 0; begin < elements;) {
+      const std::uint64_t rank = at / stretch;
+      // An element belongs to the rank its first byte belongs to.
+      const std::uint64_t room = ((rank + 1) * stretch - at + size - 1) / size;
+      const std::uint64_t end = begin + std::min(room, elements - begin);
+      shares[rank].push_back({i, begin, end});
+      at += (end - begin) * size;
+      begin = end;
+    }
+  }
+  return shares;
+}
+
+}  // namespace
 
 std::filesystem::path write_new_checkpoint(const std::filesystem::path& output,
                                            const std::filesystem::path& source, checkpoint::CommitInfo info,

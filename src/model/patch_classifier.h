@@ -5,9 +5,14 @@
 
 #include "model/image_classifier.h"
 #include "model/parts/block_parts.h"
-#include "model/patches.h"
 
 namespace echelon {
+
+/// Order of the values within a patch.
+enum class PatchLayout {
+  kChannelsFirst,  ///< channel, row, column, as in a convolution kernel
+  kChannelsLast,   ///< row, column, channel
+};
 
 /// Base of vision transformers: a class token followed by one token per patch, learned positions, and a
 /// linear head on the normalized class token. Derived models add the parameters under their names, and

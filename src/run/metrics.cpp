@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -46,6 +47,16 @@ void add_details(nlohmann::ordered_json& line, const StepMetrics& m) {
 }
 
 }  // namespace
+
+Spread spread_of(std::vector<double> by_rank) {
+  const auto largest = std::ranges::max_element(by_rank);
+  Spread spread{.max = *largest, .max_rank = static_cast<int>(largest - by_rank.begin())};
+  std::ranges::sort(by_rank);
+  const std::size_t half = by_rank.size() / 2;
+  spread.min = by_rank.front();
+  spread.median = by_rank.size() % 2 == 1 ? by_rank[half] : (by_rank[half - 1] + by_rank[half]) / 2;
+  return spread;
+}
 
 MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t resumed_step,
                          const metrics::ExportOptions& exports)

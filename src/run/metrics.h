@@ -8,7 +8,6 @@
 
 #include "base/files/fs.h"
 #include "metrics/live_exports.h"
-#include "run/spread.h"
 #include "text/rouge.h"
 
 namespace echelon {
@@ -22,6 +21,17 @@ struct StepParts {
   double optimizer_s = 0;  ///< norm and update
   double other_s = 0;
 };
+
+/// A value of all ranks.
+struct Spread {
+  double min = 0;
+  double median = 0;  ///< between the two in the middle where their number is even
+  double max = 0;
+  int max_rank = 0;  ///< the first rank that has it
+};
+
+/// `by_rank`: one value for each rank, at least one.
+[[nodiscard]] Spread spread_of(std::vector<double> by_rank);
 
 /// One logged step; a line of metrics.jsonl.
 struct StepMetrics {

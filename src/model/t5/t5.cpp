@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "model/t5/t5_decoder.h"
+#include "model/decoder.h"
 #include "model/t5/t5_positions.h"
 
 namespace echelon {
@@ -15,6 +15,41 @@ namespace {
 
 /// The padding token, which also starts a target, as in all published T5s.
 constexpr std::int64_t kStart = 0;
+
+/// The computations of a T5 that token-by-token decoding needs.
+struct T5DecoderParts {
+  std::function<at::Tensor()> encode;  ///< the encoder's output for the sources
+  /// Next tokens, int64 [rows] -> logits, fp32 [rows, vocabulary].
+  std::function<at::Tensor(const at::Tensor& ids, const at::Tensor& encoded, T5Kept& kept)> logits;
+};
+
+/// Decoder of a T5: runs the encoder once, and computes keys and values of its output once.
+class T5Decoder final : public Decoder {
+ public:
+  /// `first`: int64 [sources], the tokens that start the targets.
+  T5Decoder(T5DecoderParts parts, T5Kept kept, at::Tensor first)
+      : parts_(std::move(parts)), kept_(std::move(kept)), first_(std::move(first)) {}
+
+  at::Tensor start() override {
+    encoded_ = parts_.encode();
+    return step(first_);
+  }
+  at::Tensor step(const at::Tensor& ids) override {
+    at::Tensor logits = parts_.logits(ids, encoded_, kept_);
+    ++kept_.tokens;
+    return logits;
+  }
+  void reorder(const at::Tensor& rows) override {
+    for (auto& [block, cache] : kept_.self) cache.reorder(rows);
+    for (auto& [block, cache] : kept_.source) cache.reorder(rows);
+  }
+
+ private:
+  T5DecoderParts parts_;
+  T5Kept kept_;
+  at::Tensor first_;
+  at::Tensor encoded_;
+};
 
 /// `of`: the sequences of the stack's tokens.
 T5Pass pass_over(const Batch& batch, const Sequences& of, const Sequences& sources) {

@@ -1,10 +1,69 @@
 #include "app/engine/plan/stage.h"
 
-#include "app/engine/plan/full_samples.h"
+#include <utility>
+
 #include "app/engine/run_plan.h"
+#include "train/batch_tensors.h"
 #include "train/weights/outside_base.h"
 
 namespace echelon::app {
+namespace {
+
+/// Samples without contents, each as long as the recipe allows.
+class FullSamples final : public Loader {
+ public:
+  explicit FullSamples(const Recipe& recipe) : data_(recipe.data), input_(input_of(recipe.model)) {
+    // How many samples there are is unknown without the files; this is enough for any step.
+    identify(std::uint64_t{1} << 40, 0);
+  }
+
+  [[nodiscard]] SampleSize sample_size() const override {
+    if (gives_images(data_.kind)) return {};
+    if (gives_pairs(data_.kind)) return {data_.seq_len, data_.target_len, data_.target_len};
+    if (data_.kind == DataKind::kPreference) return {data_.seq_len, 0, 1};
+    return {data_.seq_len, 0, data_.seq_len};
+  }
+
+  [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override {
+    SampleBatch batch{.samples = count, .first_sample = first};
+    const auto samples = static_cast<std::size_t>(count);
+    if (gives_images(data_.kind)) {
+      const data::ImageShape& image = input_.images;
+      batch.image_shape = {image.channels, image.size, image.size};
+      batch.images.resize(static_cast<std::size_t>(count * image.numel()));
+      batch.targets.resize(samples);
+      return batch;
+    }
+    batch.ids.resize(static_cast<std::size_t>(count * data_.seq_len));
+    batch.lengths.assign(samples, data_.seq_len);
+    if (gives_pairs(data_.kind)) {
+      batch.target_lengths.assign(samples, data_.target_len);
+      batch.targets.resize(static_cast<std::size_t>(count * data_.target_len));
+    } else {
+      batch.targets.resize(batch.ids.size());
+    }
+    if (data_.kind == DataKind::kPreference) {
+      batch.sample_lengths = std::exchange(batch.lengths, {});
+      for (std::size_t i = 0; i < samples; ++i)
+        batch.lengths.insert(batch.lengths.end(), {(data_.seq_len + 1) / 2, data_.seq_len / 2});
+      batch.reference.resize(batch.lengths.size());
+    }
+    return batch;
+  }
+
+ private:
+  DataOptions data_;
+  ModelInput input_;
+};
+
+/// Synthetic data, which need no files, are the same as in a run.
+std::unique_ptr<Loader> full_samples(const Recipe& recipe) {
+  if (is_synthetic(recipe.data.kind))
+    return make_loader(recipe.data, input_of(recipe.model), static_cast<std::uint64_t>(recipe.run.seed));
+  return std::make_unique<FullSamples>(recipe);
+}
+
+}  // namespace
 
 Stage::Stage(const Recipe& recipe, Communicator& comm, Communicator& on_host, at::Device device,
              int ranks_per_node)
