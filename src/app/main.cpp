@@ -1,10 +1,11 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <csignal>
 #include <optional>
 #include <string_view>
 
 #include "app/argument_values.h"
-#include "app/command_hints.h"
 #include "app/commands.h"
 #include "app/engine/engine.h"
 #include "app/launcher/output_relay.h"
@@ -17,19 +18,50 @@
 #include "base/terminal/machine_output.h"
 #include "base/terminal/manual_page.h"
 #include "base/terminal/standard_output.h"
+#include "recipe/keys/keys.h"
 
+namespace echelon::app {
 namespace {
 
-using echelon::Code;
-using echelon::str;
+constexpr std::array<std::string_view, 12> kOfTheTool{"ls",     "inspect", "verify",  "consolidate",
+                                                      "export", "view",    "salvage", "diff",
+                                                      "import", "reshard", "prune",   "gc"};
+
+/// Options of mpirun, torchrun, accelerate and Slurm.
+constexpr std::array<std::string_view, 7> kRanks{
+    "-n", "-np", "--np", "--nproc_per_node", "--nproc-per-node", "--num_processes", "--ntasks"};
+
+std::string hint_for_option(const std::string& command, const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  const std::string key = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+  if (key.find('.') != key.npos && recipe::is_section(key.substr(0, key.find('.'))))
+    return str("a recipe's keys are given without dashes: ", key,
+               word.find('=') == word.npos ? "=VALUE" : word.substr(name.size()));
+  if (std::ranges::find(kRanks, name) == kRanks.end()) return "";
+  return command == "submit" || command == "plan"
+             ? "the number of ranks is --nodes N times --tasks-per-node M"
+             : "the number of local ranks is --ranks N";
+}
+
+/// Returns the likely meaning of a command line that was refused, or "". `words`: behind the program's name.
+std::string hint_for(const std::vector<std::string>& words) {
+  if (words.empty()) return "";
+  if (std::ranges::find(kOfTheTool, words[0]) != kOfTheTool.end())
+    return str("'echelon-ckpt ", words[0], "' does that");
+  for (const std::string& word : words) {
+    const std::string hint = word.starts_with('-') ? hint_for_option(words[0], word) : "";
+    if (!hint.empty()) return printable(hint);
+  }
+  return "";
+}
 
 /// The versions in use, one per line. Those of the engine come from the engine; without one, the text says
 /// so.
 std::string versions() {
-  std::string text = str("echelon ", ECHELON_VERSION, "\n", echelon::pmix_version(), "\n");
+  std::string text = str("echelon ", ECHELON_VERSION, "\n", pmix_version(), "\n");
   try {
-    text += echelon::app::engine_function<echelon::app::VersionFunction>("echelon_engine_versions")();
-  } catch (const echelon::Error& error) {
+    text += engine_function<VersionFunction>("echelon_engine_versions")();
+  } catch (const Error& error) {
     text += str("no training engine (", error.what(), ")");
   }
   return text;
@@ -44,43 +76,42 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", versions);
   int status = 0;
-  echelon::app::add_train(app, status);
-  echelon::app::add_validate(app, status);
-  echelon::app::add_plan(app, status);
-  echelon::app::add_prove(app, status);
-  echelon::app::add_submit(app, status);
-  echelon::app::add_supervise(app, status);
-  echelon::app::add_recipes(app, status);
-  echelon::app::add_init(app, status);
-  echelon::app::add_prepare(app, status);
-  echelon::app::add_sample(app, status);
-  echelon::app::add_evaluate(app, status);
-  echelon::app::add_report(app, status);
-  echelon::app::add_watch(app, status);
-  echelon::app::add_runs(app, status);
-  echelon::app::add_metrics(app, status);
-  echelon::app::add_doctor(app, status);
-  echelon::add_completion(app);
-  echelon::add_manual(app);
-  echelon::read_numbers_strictly(app);
+  add_train(app, status);
+  add_validate(app, status);
+  add_plan(app, status);
+  add_prove(app, status);
+  add_submit(app, status);
+  add_supervise(app, status);
+  add_recipes(app, status);
+  add_init(app, status);
+  add_prepare(app, status);
+  add_sample(app, status);
+  add_evaluate(app, status);
+  add_report(app, status);
+  add_watch(app, status);
+  add_runs(app, status);
+  add_metrics(app, status);
+  add_doctor(app, status);
+  add_completion(app);
+  add_manual(app);
+  read_numbers_strictly(app);
   const std::vector<std::string> words{argv + 1, argv + argc};
-  if (!words.empty() && words[0] == "complete")
-    return echelon::print_completion(app, words, echelon::app::argument_values);
-  const std::string hint = echelon::app::hint_for(words);
-  if (hint.starts_with("'echelon-ckpt "))
-    throw echelon::Error(Code::kUsage, "no command '", words[0], "'; ", hint);
-  echelon::check_commands(app, words);
+  if (!words.empty() && words[0] == "complete") return print_completion(app, words, argument_values);
+  const std::string hint = hint_for(words);
+  if (hint.starts_with("'echelon-ckpt ")) throw Error(Code::kUsage, "no command '", words[0], "'; ", hint);
+  check_commands(app, words);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    throw echelon::Error(Code::kUsage, error.what(), hint.empty() ? "" : "; " + hint, "; try '",
-                         echelon::help_of(app, words), "'");
+    throw Error(Code::kUsage, error.what(), hint.empty() ? "" : "; " + hint, "; try '", help_of(app, words),
+                "'");
   }
   return status;
 }
 
 }  // namespace
+}  // namespace echelon::app
 
 int main(int argc, char** argv) {
   echelon::app::use_offered_output();
@@ -97,12 +128,12 @@ int main(int argc, char** argv) {
     const std::string_view command = argc < 2 ? "" : argv[1];
     std::optional<echelon::TerminalOutput> safe;
     if (command != "sample" && command != "validate") safe.emplace();
-    const int status = run(argc, argv);
+    const int status = echelon::app::run(argc, argv);
     echelon::finish_standard_output();
     return status;
   } catch (const echelon::Error& error) {
     return fail(error);
   } catch (const std::exception&) {
-    return fail(echelon::Error(Code::kEnvironment, "unexpected: ", echelon::caught()));
+    return fail(echelon::Error(echelon::Code::kEnvironment, "unexpected: ", echelon::caught()));
   }
 }

@@ -181,7 +181,7 @@ void prepare_mixture(const Arguments& arguments) {
   }
 }
 
-void run(Arguments arguments, const CLI::App& command) {
+void prepare_sources(Arguments arguments, const CLI::App& command) {
   data::PrepareOptions& options = arguments.options;
   // Checked here, because CLI11's required() would demand them with a subcommand too.
   if (options.sources.empty()) throw CLI::RequiredError("sources");
@@ -247,7 +247,8 @@ void add_output_options(CLI::App& command, Arguments& arguments) {
 
 void add_prepare(CLI::App& app, int& /*status*/) {
   const auto [command, arguments] = add_command<Arguments>(
-      app, "prepare", "Tokenize text, source code, JSONL, CSV, Parquet or chats into files to train on", run);
+      app, "prepare", "Tokenize text, source code, JSONL, CSV, Parquet or chats into files to train on",
+      prepare_sources);
   data::PrepareOptions& options = arguments.options;
   options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 1024U));
   command.add_option("sources", options.sources, "Files and folders to read")->type_name("SOURCE");

@@ -10,8 +10,8 @@
 #include "data/chat/chat_encoder.h"
 #include "data/loader.h"
 #include "data/prepared.h"
-#include "model/adapter_config.h"
 #include "recipe/load.h"
+#include "shapes/lora.h"
 #include "text/sentencepiece/sentencepiece_json.h"
 #include "text/special_ids.h"
 #include "text/tokenizer_digest.h"
@@ -39,6 +39,26 @@ std::string with_special_ids(const std::string& text, const RunTexts& texts) {
   const Json ids = earlier.empty() ? Json::object() : read_foreign_json(earlier).value;
   config["bos_token_id"] = ids.value("bos_token_id", Json(nullptr));
   if (ids.contains("pad_token_id")) config["pad_token_id"] = ids["pad_token_id"];
+  return config.dump(2) + "\n";
+}
+
+/// The adapter_config.json with which peft opens exported adapters.
+std::string adapter_config(const ModelOptions& model, const LoraOptions& lora) {
+  const std::vector<std::string> whole = modules_trained_whole(model, lora);
+  nlohmann::ordered_json config{{"peft_type", "LORA"},
+                                {"task_type", "CAUSAL_LM"},
+                                {"base_model_name_or_path", nullptr},
+                                {"r", lora.rank},
+                                {"lora_alpha", lora.alpha},
+                                {"use_rslora", lora.use_rslora},
+                                {"lora_dropout", lora.dropout},
+                                {"target_modules", target_modules(model, lora)},
+                                {"modules_to_save", nullptr},
+                                {"bias", "none"},
+                                {"fan_in_fan_out", false},
+                                {"init_lora_weights", true},
+                                {"inference_mode", true}};
+  if (!whole.empty()) config["modules_to_save"] = whole;
   return config.dump(2) + "\n";
 }
 
