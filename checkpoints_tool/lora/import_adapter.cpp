@@ -72,6 +72,7 @@ class PeftAdapter {
     match();
     check_targets();
     // As a recipe would name them.
+    lora_.also_train = modules_trained_whole(model_, lora_);
     if (adapted_matrices(model_, lora_).size() == adapted_matrices(model_, {.rank = lora_.rank}).size())
       lora_.modules.clear();
     else

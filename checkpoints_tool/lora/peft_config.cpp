@@ -95,6 +95,7 @@ PeftConfig lora_of_peft(const std::string& text, const std::string& what) {
   if (!(read.lora.dropout >= 0 && read.lora.dropout < 1))
     config.refuse(str("has lora_dropout ", read.lora.dropout, "; expected at least 0 and below 1"));
   read.lora.also_train = config.names("modules_to_save");
+  for (std::string& end : read.lora.also_train) end.insert(0, 1, '*');  // peft asks endswith() only
   const bool text_of_modules = config.has("target_modules") && config.value("target_modules").is_string();
   if (text_of_modules) {
     read.lists_modules = config.value("target_modules") == "all-linear";

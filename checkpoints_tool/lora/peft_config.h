@@ -7,7 +7,7 @@ namespace echelon::tool {
 
 /// The content of an adapter_config.json.
 struct PeftConfig {
-  LoraOptions lora;  ///< modules: target_modules; also_train: modules_to_save
+  LoraOptions lora;  ///< modules: target_modules; also_train: patterns of modules_to_save
   /// Names are listed, or all matrices meant; else target_modules is a regular expression, and lora.modules
   /// is empty.
   bool lists_modules = true;

@@ -195,7 +195,7 @@ TEST_F(ImportOfAdapters, RefusesByNameWhatPeftWouldComputeOtherwise) {
       "target_modules names 'model.layers.0.self_attn.v_proj', but adapter_model.safetensors has");
   expect_one_line(outcome("target_modules", {"k_proj"}), 5, "target_modules names");
   expect_one_line(outcome("target_modules", "all-linear"), 5, "target_modules names");
-  expect_one_line(outcome("modules_to_save", {"norm"}), 5,
+  expect_one_line(outcome("modules_to_save", {"model.norm"}), 5,
                   "it lacks tensor 'base_model.model.model.norm.weight'");
   expect_one_line(outcome("modules_to_save", {"embed_tokens"}), 5,
                   "modules_to_save names 'model.embed_tokens', whose weight is also the head");
@@ -220,6 +220,16 @@ TEST_F(ImportOfAdapters, ComeBackWithTheModulesThatWereTrainedWhole) {
   ASSERT_EQ(imported(dir, dir.path() / "peft").code, 0);
   EXPECT_EQ(export_from(dir.path() / "o", "again").code, 0);
   EXPECT_EQ(slurp(dir.path() / "again" / "adapter_model.safetensors"), weights);
+
+  config["modules_to_save"] = {"norm"};  // those of the blocks too, to peft
+  example.attachments["adapter_config.json"] = config.dump();
+  save(dir.path() / "norms", example);
+  ASSERT_EQ(export_from(dir.path() / "norms", "peft-norms").code, 0);
+  const Outcome norms = imported(dir, dir.path() / "peft-norms");
+  EXPECT_EQ(norms.code, 0) << norms.err;
+  EXPECT_MENTIONS(Reader(dir.path() / "o").attachment("recipe.yaml"), "  also_train: [model.", "model.norm",
+                  "model.layers.0.input_layernorm");
+  ASSERT_EQ(imported(dir, dir.path() / "peft").code, 0);
 
   example = Example{.tensors = {}};
   const Reader whole(dir.path() / "o");
