@@ -190,9 +190,14 @@ std::string missing(const checkpoint::Reader& reader, const TrainState& state, c
       return str("was made with other optim.muon.adamw: it has '", other.name, "' and no '", tensor,
                  "'; use the patterns it was made with, or another run.dir");
   }
+  const auto& tensors = reader.tensors();
+  const bool whole =
+      !is_adapter(parameter) &&
+      std::any_of(tensors.begin(), tensors.end(), [](const auto& one) { return is_adapter(one.name); });
   return str("was made while parameter '", parameter, "' was frozen, and has no tensor '", tensor,
-             "' to go on training it; give it factor 0 in optim.lr_factors, or start another run from these "
-             "weights (checkpoint.init_from)");
+             "' to go on training it; ",
+             whole ? "leave it out of lora.also_train" : "give it factor 0 in optim.lr_factors",
+             ", or start another run from these weights (checkpoint.init_from)");
 }
 
 }  // namespace

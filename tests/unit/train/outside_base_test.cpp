@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/matches.h"
+#include "support/refusal.h"
 #include "support/temp_dir.h"
 #include "train/restore.h"
 #include "unit/train/small_run.h"
@@ -73,6 +75,18 @@ TEST_F(OutsideBase, WhatIsTrainedLaterIsInLaterCheckpoints) {
   expect_same(more, next, "model");
   EXPECT_TRUE(saves(next, "lm_head.weight")) << "the base has another";
   EXPECT_EQ(next.state.base->folder, first.state.base->folder);
+}
+
+TEST_F(OutsideBase, OfWhatIsTrainedLaterAnOptimizerLacksTheState) {
+  const OptimOptions momentum{.kind = OptimKind::kSgd, .momentum = 0.9};
+  LoraRun first(dir.path() / "run", kLora, 4, momentum);
+  first.begin_from(base);
+  first.save(1);
+  LoraRun more(dir.path() / "run", kMore, 5, momentum);
+  EXPECT_MENTIONS(test::refusal(Code::kCheckpoint,
+                                [&] { return restore_latest({}, more.folder, more.comm, more.state); }),
+                  "while parameter 'lm_head.weight' was frozen",
+                  "; leave it out of lora.also_train, or start another run");
 }
 
 TEST_F(OutsideBase, IsThereOnlyWhereItIsWholeAndElsewhere) {

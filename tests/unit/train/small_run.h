@@ -16,12 +16,13 @@
 
 namespace echelon::test {
 
-/// The state of a run of one rank, whose optimizer has no state, and its folder.
+/// The state of a run of one rank, whose optimizer has no state unless another is named, and its folder.
 struct SmallRun {
-  explicit SmallRun(const std::filesystem::path& root, const LoraOptions& lora = {}, std::uint64_t seed = 3)
+  explicit SmallRun(const std::filesystem::path& root, const LoraOptions& lora = {}, std::uint64_t seed = 3,
+                    const OptimOptions& optimizer = {.kind = OptimKind::kSgd})
       : folder(root, false),
         model(build_model(small_options(), at::kFloat, at::kCPU, lora), comm, {}, seed, at::kCPU),
-        optim(make_optimizer({.kind = OptimKind::kSgd}, model)),
+        optim(make_optimizer(optimizer, model)),
         data(make_loader({.kind = DataKind::kSyntheticTokens, .seq_len = 4}, 13, 1)),
         state{.model = model, .optim = *optim, .data = *data} {}
 
