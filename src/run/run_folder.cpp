@@ -61,7 +61,7 @@ std::optional<std::vector<std::filesystem::path>> files_of_no_value(const std::f
   std::vector<std::filesystem::path> files;
   for (const auto& path : fs::list_folder(root, Code::kEnvironment)) {
     const std::string name = path.filename().string();
-    if (name == ".lock" || name == "goodput.json" || name == ".memory.json") {
+    if (name == kRunLock || name == "goodput.json" || name == ".memory.json") {
       files.push_back(path);
     } else if (name == "logs") {
       for (const auto& log : fs::list_folder(path, Code::kEnvironment)) {
@@ -101,7 +101,7 @@ RunFolder::RunFolder(std::filesystem::path root, bool lock, const RunFolderRules
 
 void RunFolder::take_lock(const RunFolderRules& rules) {
   const auto patience = rules.after_loss ? std::min(rules.patience, kAfterLoss) : rules.patience;
-  const std::filesystem::path file = root_ / ".lock";
+  const std::filesystem::path file = root_ / kRunLock;
   lock_ = fs::open_own(file, O_RDWR | O_CREAT, Code::kEnvironment);
   // The owner is often about to exit: ranks that lost their launcher, a run that writes its last lines.
   const int error = fs::lock_own(lock_, patience, [&] {
@@ -128,7 +128,7 @@ void RunFolder::lock_if_free() noexcept {
   if (!lacks_lock_ || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) return;
   lacks_lock_ = false;
   try {
-    fs::sign_lock(lock_, root_ / ".lock", Code::kEnvironment);
+    fs::sign_lock(lock_, root_ / kRunLock, Code::kEnvironment);
     log::note(str("run folder '", root_.string(), "' is locked by this start from now on"));
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): only the owner's name is not told
   }
@@ -150,7 +150,7 @@ void RunFolder::remove_if_made() noexcept {
 }
 
 void RunFolder::wait_for_release(const StopSignal& signal) const {
-  const fs::Fd file(fs::disk().open((root_ / ".lock").c_str(), O_RDONLY | O_NOFOLLOW, 0));
+  const fs::Fd file(fs::disk().open((root_ / kRunLock).c_str(), O_RDONLY | O_NOFOLLOW, 0));
   while (signal.requested() == nullptr && file.valid() && fs::is_locked(file))
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
 }

@@ -1,12 +1,16 @@
 #pragma once
 #include <chrono>
 #include <filesystem>
+#include <string_view>
 #include <vector>
 
 #include "base/files/fs.h"
 #include "run/stop_signal.h"
 
 namespace echelon {
+
+/// The lock in a run folder, in which rank 0 of each start writes its name.
+inline constexpr std::string_view kRunLock = ".lock";
 
 struct RunFolderRules {
   bool allow_foreign = false;                ///< the folder may belong to another user

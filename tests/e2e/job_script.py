@@ -17,7 +17,7 @@ COMMANDS = {
     # Either the ranks, or the question which nodes are fit. Ranks of the first start leave the note that the test wants.
     "srun": """if [[ $* == *clear_away* ]]; then printf '%s\\n' n0 n1; exit; fi
                echo "${ECHELON_RESTART_IN_PLACE:-0} ${ECHELON_RESTART_CAUSE:-}" >>starts
-               if [[ ${ECHELON_RESTART_IN_PLACE:-} ]]; then exit 0; fi
+               if [[ ${ECHELON_RESTART_IN_PLACE:-} ]]; then echo "$EPOCHREALTIME" >run/.lock; exit 0; fi
                sed "s/@TOKEN@/$ECHELON_NOTE_TOKEN/" note >run/logs/peer-failure.txt
                exit 7""",
 }
@@ -72,6 +72,14 @@ class Tests(product.Case):
         result = self.job(meanwhile=stop)
         self.assertEqual(85, result.code, str(result))
         self.assertEqual("stop\n", (self.folder / "asked").read_text())
+
+    def test_a_step_without_ranks_is_no_success(self):
+        gives_up = "echo srun: error: timeout waiting for task launch, started 0 of 2 tasks >&2"
+        for srun, code in ((gives_up, 71), ("echo the first >run/.lock", 0), (gives_up, 71)):
+            self.command("srun", srun)
+            result = self.job()
+            self.assertEqual(code, result.code, str(result))
+            self.assertEqual(code == 71, "job 17 started no rank, although srun reports success" in result.err, str(result))
 
     def test_a_controller_that_is_away_or_refuses_for_a_while_ends_no_job(self):
         count = 'n=$(cat {0} 2>/dev/null || echo 0); echo $((n + 1)) >{0}; ((n < {1})) && exit 1'

@@ -8,6 +8,7 @@ use_cluster
 cat >rank <<'SH'
 #!/usr/bin/env bash
 n=${ECHELON_RESTART_IN_PLACE:-0}
+if ((PMIX_RANK == 0)); then echo "$EPOCHREALTIME" >"$run/.lock"; fi
 echo "start $n: rank $PMIX_RANK on $SLURMD_NODENAME, left out: ${ECHELON_LEFT_OUT:-none}"
 fails() {
   local file=$run/logs/peer-failure.txt

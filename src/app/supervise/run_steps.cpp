@@ -5,12 +5,15 @@
 
 #include "base/error.h"
 #include "base/files/own_file.h"
+#include "base/str.h"
 #include "checkpoint/format/names.h"
 #include "run/goodput.h"
+#include "run/run_folder.h"
 
 namespace echelon::supervise {
 namespace {
 
+constexpr std::uint64_t kMostBytesOfOwner = 4096;
 constexpr std::uint64_t kMostBytesOfAccount = std::uint64_t{64} << 20;
 
 }  // namespace
@@ -41,6 +44,20 @@ std::int64_t resumed_step(const std::filesystem::path& run_dir, const std::strin
     return 0;
   }
   return highest;
+}
+
+std::optional<std::string> last_opening(const std::filesystem::path& run_dir) {
+  try {
+    // The client of a file server remembers for a while that a file is missing, but reads a folder anew.
+    for (const std::filesystem::path& path : fs::list_folder(run_dir, Code::kEnvironment)) {
+      if (path.filename() != kRunLock) continue;
+      const std::string owner = fs::read_own_file(path, kMostBytesOfOwner, Code::kEnvironment);
+      return str(owner, " ", std::filesystem::last_write_time(path).time_since_epoch().count());
+    }
+    return "";
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace echelon::supervise

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 /// How far a run has come, as its folder shows. What cannot be read counts as not there.
@@ -14,5 +15,8 @@ namespace echelon::supervise {
 /// its `requeues`th; 0: unknown.
 [[nodiscard]] std::int64_t resumed_step(const std::filesystem::path& run_dir, const std::string& job,
                                         std::int64_t requeues);
+
+/// Changes whenever rank 0 of a start opens the run folder; empty: nobody ever has. Nothing: unknown.
+[[nodiscard]] std::optional<std::string> last_opening(const std::filesystem::path& run_dir);
 
 }  // namespace echelon::supervise

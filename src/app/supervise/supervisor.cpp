@@ -183,6 +183,7 @@ void Supervisor::begin_start(const std::map<std::string, std::string>& more) {
   const Secret secret = new_secret();
   token_.assign(secret.begin(), secret.end());
   lost_.reset();
+  opening_ = last_opening(options_.run_dir);
   std::map<std::string, std::string> variables = variables_;
   variables.insert(more.begin(), more.end());
   variables["ECHELON_STARTED_AT"] = started_at_;
@@ -204,6 +205,11 @@ void Supervisor::watch_ranks() {
     return;
   }
   facts_.status = step_->status();
+  // Srun says 0 as well of a step that it gave up before any task ran.
+  if (facts_.status == 0 && opening_ && opening_ == last_opening(options_.run_dir)) {
+    say("started no rank, although srun reports success");
+    facts_.status = kSrunFailed;
+  }
   // The note may be newer than the last look, and what srun makes of several ranks' codes may hide their 7.
   if (has_failed() && facts_.status != 0) facts_.status = static_cast<int>(Code::kPeer);
 }

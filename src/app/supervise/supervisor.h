@@ -76,7 +76,8 @@ class Supervisor {
   // State of the present start.
   std::string started_at_;
   std::string token_;
-  Nodes on_;  ///< that ranks run on
+  std::optional<std::string> opening_;  ///< of the run folder, the last one before this start
+  Nodes on_;                            ///< that ranks run on
   std::optional<RankStep> step_;
   std::optional<LostPeer> lost_;
   FailuresAtStep failures_;

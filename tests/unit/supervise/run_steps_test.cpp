@@ -6,6 +6,7 @@
 
 #include "checkpoint/format/names.h"
 #include "run/goodput.h"
+#include "run/run_folder.h"
 #include "support/temp_dir.h"
 
 namespace echelon::supervise {
@@ -51,6 +52,25 @@ TEST(RunSteps, TheResumedOneIsOfThisStartOfTheJob) {
   EXPECT_EQ(step("18", 0), 0);
   std::ofstream(dir.path() / "goodput.json") << "{";
   EXPECT_EQ(step("17", 0), 0);
+}
+
+TEST(RunSteps, EachStartOfRanksOpensTheFolderAnew) {
+  const test::TempDir dir;
+  EXPECT_EQ(last_opening(dir.path()), "");
+  const auto opened = [&](const char* owner, int seconds) {
+    std::ofstream(dir.path() / kRunLock) << owner;
+    std::filesystem::last_write_time(dir.path() / kRunLock,
+                                     std::filesystem::file_time_type() + std::chrono::seconds(seconds));
+    return last_opening(dir.path());
+  };
+  const auto first = opened("process 7 on n0 (Slurm job 17)", 1);
+  EXPECT_NE(first, "");
+  EXPECT_EQ(last_opening(dir.path()), first);
+  EXPECT_NE(opened("process 8 on n0 (Slurm job 17)", 1), first);
+  EXPECT_NE(opened("process 7 on n0 (Slurm job 17)", 2), first) << "the first process of a container";
+  std::filesystem::remove(dir.path() / kRunLock);
+  std::filesystem::create_directory(dir.path() / kRunLock);
+  EXPECT_EQ(last_opening(dir.path()), std::nullopt);
 }
 
 }  // namespace
