@@ -81,6 +81,15 @@ class Tests(product.Case):
             self.assertEqual(code, result.code, str(result))
             self.assertEqual(code == 71, "job 17 started no rank, although srun reports success" in result.err, str(result))
 
+    def test_a_step_has_the_tasks_of_its_job(self):
+        self.command("srun", "echo $* >asked; echo $EPOCHREALTIME >run/.lock")
+        for tasks, asked in (("2", "--ntasks=2 --ntasks-per-node=1 "), ("4", "--ntasks=4 --ntasks-per-node=2 "), ("3", "")):
+            result = self.job(SLURM_NTASKS=tasks)
+            self.assertEqual(0, result.code, str(result))
+            command = (self.folder / "asked").read_text()
+            self.assertIn(asked, command)
+            self.assertEqual(bool(asked), "--ntasks" in command, command)
+
     def test_a_controller_that_is_away_or_refuses_for_a_while_ends_no_job(self):
         count = 'n=$(cat {0} 2>/dev/null || echo 0); echo $((n + 1)) >{0}; ((n < {1})) && exit 1'
         self.command("srun", "exit 85")

@@ -108,8 +108,10 @@ SlurmJob::SlurmJob()
     throw Error(Code::kEnvironment, "supervise: scontrol names no nodes for '", printable(list), "'");
   node_count_ = number_in("SLURM_JOB_NUM_NODES").value_or(static_cast<std::int64_t>(nodes_.size()));
   const auto nodes = static_cast<std::int64_t>(nodes_.size());
-  const std::int64_t tasks = number_in("SLURM_NTASKS").value_or(nodes);
-  tasks_per_node_ = number_in("SLURM_NTASKS_PER_NODE").value_or(tasks % nodes == 0 ? tasks / nodes : 0);
+  // Beside --ntasks, --ntasks-per-node is only the most that a node may have.
+  const std::int64_t tasks =
+      number_in("SLURM_NTASKS").value_or(number_in("SLURM_NTASKS_PER_NODE").value_or(1) * nodes);
+  tasks_per_node_ = tasks % nodes == 0 ? tasks / nodes : 0;
 }
 
 void SlurmJob::update_nodes() {
