@@ -58,8 +58,12 @@ expect_held "$job" "$log"
 expect_equal "lines of ranks" 4 "$(grep -c lingering "$log")" "$log"
 scancel "$job"
 
-# Submitted with --no-requeue, a job ends at once instead of asking Slurm for minutes.
+# Submitted with --no-requeue or from salloc, a job ends at once instead of asking Slurm for minutes.
 job=$(sbatch --parsable --no-requeue --output=never.txt --nodes=1 --ntasks=1 --wrap \
   "exec $ECHELON_BIN supervise --run-dir $PWD/never-run -- $PWD/stops train $tiny_yaml run.dir=$PWD/never-run")
 wait_for_job "$job" 60
-expect_match "the log" "cannot be requeued: it was submitted with --no-requeue; submit it again" "$(cat never.txt)"
+cannot="cannot be requeued: it was submitted with --no-requeue, or comes from salloc; submit it again"
+expect_match "the log" "$cannot" "$(cat never.txt)"
+exits 85 salloc.txt timeout 60 salloc --nodes=1 --ntasks=1 \
+  "$ECHELON_BIN" supervise --run-dir "$PWD/salloc-run" -- "$PWD/stops" train "$tiny_yaml" run.dir="$PWD/salloc-run"
+expect_match "the log" "$cannot" "$(cat salloc.txt)"

@@ -143,7 +143,8 @@ std::optional<bool> SlurmJob::is_running() const {
 }
 
 bool SlurmJob::is_never_requeued() const {
-  return parse_slurm_record(output_of({"scontrol", "--oneliner", "show", "job", number_}))["Requeue"] == "0";
+  const SlurmRecord job = parse_slurm_record(output_of({"scontrol", "--oneliner", "show", "job", number_}));
+  return job["Requeue"] == "0" || job["BatchFlag"] == "0";
 }
 
 std::optional<std::int64_t> SlurmJob::kill_wait_s() const {

@@ -31,7 +31,7 @@ class SlurmJob {
   [[nodiscard]] std::optional<bool> is_running() const;           ///< nothing: the controller does not answer
   [[nodiscard]] std::optional<std::int64_t> kill_wait_s() const;  ///< from SIGTERM to SIGKILL
 
-  /// It was submitted with --no-requeue, or the cluster has JobRequeue=0.
+  /// It was submitted with --no-requeue or comes from salloc, or the cluster has JobRequeue=0.
   [[nodiscard]] bool is_never_requeued() const;
 
   struct LeftOut {

@@ -330,7 +330,8 @@ bool Supervisor::insist(const std::string& what, const std::function<bool()>& co
       [&]() -> std::optional<bool> {
         if (command()) return true;
         if (job_.is_never_requeued()) {
-          say(str("cannot be ", what, ": it was submitted with --no-requeue; submit it again to continue"));
+          say(str("cannot be ", what,
+                  ": it was submitted with --no-requeue, or comes from salloc; submit it again to continue"));
           return false;
         }
         return is_running() ? std::nullopt : std::optional(false);
