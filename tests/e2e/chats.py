@@ -134,6 +134,14 @@ class Tests(product.Case):
         evaluate = [product.ECHELON, "evaluate", "run", "--task", "t.jsonl", "--tokens", 24, "--until", "nowhere", "--json"]
         self.assertEqual(1, json.loads(self.command(*evaluate).out)["tasks"]["t"]["exact"])
         self.assertEqual([1, 1], scores)
+        self.command(product.CKPT, "export", "run", "--output", "endless")
+        for name, key, end in (("config.json", "eos_token_id", 0), ("generation_config.json", "eos_token_id", 0),
+                               ("tokenizer_config.json", "eos_token", "<|endoftext|>")):
+            file = self.folder / "endless" / name
+            file.write_text(json.dumps({**json.loads(file.read_text()), key: end}))
+        for until, score in (("nowhere", 0), ("<|im_end|>", 1)):  # which the text of an answer does not show
+            told = self.command(product.ECHELON, "evaluate", "endless", *evaluate[3:-2], until, "--json").out
+            self.assertEqual(score, json.loads(told)["tasks"]["t"]["exact"], until)
 
     def test_what_cannot_be_talked_with(self):
         self.chats()

@@ -132,14 +132,17 @@ bool is_right(const TaskItem& item, const std::optional<std::string>& answer) {
                                        [&](const std::string& right) { return trimmed(right) == *answer; });
 }
 
-/// The tokens that end a text: its end tokens, and those that begin with one of `until`. Others that contain
-/// it would be left out with what is before it in them, so the text behind them is generated in vain.
+/// The tokens that end a text: its end tokens, those that begin with one of `until`, and special ones that it
+/// names, since the text does not show them. Others that contain it would be left out with what is before it
+/// in them, so the text behind them is generated in vain.
 std::vector<std::int64_t> ends_of(const TextOptions& text, const std::vector<std::string>& until) {
   const Tokenizer& tokenizer = *text.tokenizer;
   std::vector<std::int64_t> ends = text.end_ids;
   for (std::int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
-    const std::string piece = tokenizer.is_special(id) ? "" : tokenizer.piece_of(id);
-    if (std::any_of(until.begin(), until.end(), [&](const auto& one) { return piece.starts_with(one); }))
+    const std::string piece = tokenizer.piece_of(id);
+    const bool special = tokenizer.is_special(id);
+    if (std::ranges::any_of(until,
+                            [&](const auto& one) { return special ? piece == one : piece.starts_with(one); }))
       ends.push_back(id);
   }
   return ends;
