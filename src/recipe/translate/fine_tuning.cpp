@@ -14,6 +14,13 @@ std::string list_of(const std::string& text) {
   return str('[', join(items, ", "), ']');
 }
 
+/// The patterns of names in a list: peft asks whether a module's name ends with one.
+std::string ends_of(std::string text) {
+  std::erase_if(text, [](char c) { return c == '[' || c == ']' || c == '"' || c == ' '; });
+  const auto patterns = mapped(split(text, ','), [](const std::string& end) { return quoted("*" + end); });
+  return str('[', join(patterns, ", "), ']');
+}
+
 /// Are adapters trained? Remarks what else is not all weights.
 bool has_adapters(Trainer trainer, bool stated, Collected& recipe) {
   if (trainer == Trainer::kAutoModel) return stated;
@@ -50,7 +57,7 @@ void make_adapters(Trainer trainer, bool stated, Collected& recipe) {
   else if (modules != nullptr && !is_all(modules->text))
     recipe.make("lora.modules", list_of(modules->text), *modules);
   if (const Setting* whole = recipe.input("lora.also_train"))
-    recipe.make("lora.also_train", list_of(whole->text), *whole);
+    recipe.make("lora.also_train", ends_of(whole->text), *whole);
   if (has_adapters(trainer, stated, recipe)) return make_widths(trainer, recipe);
   // Then their widths mean nothing.
   std::erase_if(recipe.lines, [](const auto& line) { return line.first.starts_with("lora."); });

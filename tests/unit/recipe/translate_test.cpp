@@ -176,7 +176,7 @@ TEST(Translate, ReadsLlamaFactory) {
   const Translation made = of("x.yaml", example, 2);
   EXPECT_EQ(value(made, "lora.rank") + ' ' + value(made, "lora.alpha"), "4 8") << "twice the rank";
   EXPECT_EQ(value(made, "lora.modules"), "[\"q_proj\", \"v_proj\"]");
-  EXPECT_EQ(value(made, "lora.also_train"), "[\"lm_head\"]");
+  EXPECT_EQ(value(made, "lora.also_train"), "[\"*lm_head\"]") << "as peft means it";
   EXPECT_EQ(value(made, "data.seq_len"), "2048") << "its default";
   EXPECT_EQ(value(made, "activation_checkpointing.policy"), "full") << "its default";
   EXPECT_EQ(value(made, "train.global_batch_size"), "16");
