@@ -35,19 +35,13 @@ constexpr const char* kPrefix = "add_prefix_space";
               " and write it with save_pretrained, which makes both alike");
 }
 
-/// Of a token that is written as text, or as an object with its flags.
-std::string content_of(const nlohmann::json& token) {
-  const nlohmann::json content = token.is_object() ? token.value("content", nlohmann::json()) : token;
-  return content.is_string() ? content.get<std::string>() : "";
-}
-
 bool flag_of(const nlohmann::json& token, const char* name) {
   return token.is_object() && token.value(name, nlohmann::json()) == nlohmann::json(true);
 }
 
 /// How `token`, an added one of tokenizer_config.json, finds other text than tokenizer.json's; empty: not.
 std::string difference(const nlohmann::json& token, const std::map<std::string, nlohmann::json>& known) {
-  const auto ours = known.find(content_of(token));
+  const auto ours = known.find(added_token_text(token));
   if (ours == known.end()) return "is not in";
   if (token.is_string()) return "";  // which states no flags
   for (const char* name : {"lstrip", "rstrip", "single_word"}) {
@@ -57,6 +51,11 @@ std::string difference(const nlohmann::json& token, const std::map<std::string, 
 }
 
 }  // namespace
+
+std::string added_token_text(const nlohmann::json& token) {
+  const nlohmann::json& text = token.is_object() && token.contains("content") ? token["content"] : token;
+  return text.is_string() ? text.get<std::string>() : "";
+}
 
 TokenizerFolder::TokenizerFolder(const std::filesystem::path& tokenizer_file)
     : path_(tokenizer_file.has_parent_path() ? tokenizer_file.parent_path() : std::filesystem::path(".")),
@@ -79,13 +78,13 @@ void TokenizerFolder::require_same_tokens(std::string_view tokenizer) const {
   const nlohmann::json json = parse_foreign_json(tokenizer, "tokenizer.json", Code::kData);
   std::map<std::string, nlohmann::json> known;
   for (const nlohmann::json& token : json.value("added_tokens", nlohmann::json::array()))
-    known.emplace(content_of(token), token);
+    known.emplace(added_token_text(token), token);
   for (const char* list : kLists) {
     for (const nlohmann::json& token : config.value(list, nlohmann::json())) {
       const std::string problem = difference(token, known);
       if (!problem.empty())
         refuse(path_,
-               str("the token '", printable(content_of(token)), "' of ", list, ' ', problem,
+               str("the token '", printable(added_token_text(token)), "' of ", list, ' ', problem,
                    " tokenizer.json beside it"),
                "transformers");
     }
@@ -100,7 +99,7 @@ void TokenizerFolder::require_same_tokens(std::string_view tokenizer) const {
 
 void TokenizerFolder::require_same_begin(const Tokenizer& tokenizer) const {
   const nlohmann::json config = this->config();
-  std::string kind = content_of(config.value("tokenizer_class", nlohmann::json()));
+  std::string kind = added_token_text(config.value("tokenizer_class", nlohmann::json()));
   if (kind.ends_with("Fast")) kind.resize(kind.size() - 4);
   if (std::ranges::find(kFlaggedClasses, kind) == kFlaggedClasses.end()) return;
   const nlohmann::json flag = config.value("add_bos_token", nlohmann::json());

@@ -11,6 +11,10 @@ namespace echelon {
 /// A file beside a tokenizer's.
 inline constexpr const char* kChatTemplate = "chat_template.jinja";
 
+/// The text of a token of tokenizer_config.json, which writes it as text or as an object with flags; empty
+/// for anything else.
+[[nodiscard]] std::string added_token_text(const nlohmann::json& token);
+
 /// The folder in which a tokenizer's file lies, with what may lie beside it: the other files of a Hugging
 /// Face model.
 class TokenizerFolder {

@@ -24,12 +24,6 @@ constexpr std::array<std::string_view, 10> kUsualEnds{
     "</s>",  "<|im_end|>",    "<|eot_id|>",      "<|eom_id|>",    "<|end|>",
     "<eos>", "<end_of_turn>", "<|end_of_text|>", "<|endoftext|>", "<|END_OF_TURN_TOKEN|>"};
 
-/// A configuration writes a token as text, or as an object with its flags.
-std::string token_text(const nlohmann::json& token) {
-  const nlohmann::json& text = token.is_object() && token.contains("content") ? token["content"] : token;
-  return text.is_string() ? text.get<std::string>() : "";
-}
-
 /// The template of a tokenizer_config.json, which may hold several by name; empty: none.
 std::string template_of(const nlohmann::json& config, const std::string& what, bool& has_tool_template) {
   const auto found = config.find("chat_template");
@@ -73,7 +67,7 @@ void add_special_tokens(const nlohmann::json& config, const Tokenizer& tokenizer
   for (const char* name :
        {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) {
     if (!config.contains(name)) continue;
-    if (std::string text = token_text(config[name]); !text.empty()) variables[name] = std::move(text);
+    if (std::string text = added_token_text(config[name]); !text.empty()) variables[name] = std::move(text);
   }
   const auto otherwise = [&](const char* name, std::int32_t id) {
     if (!config.contains(name) && id >= 0) variables[name] = tokenizer.name_of(id);
@@ -82,12 +76,12 @@ void add_special_tokens(const nlohmann::json& config, const Tokenizer& tokenizer
   otherwise("eos_token", tokenizer.eos_id());
   if (const auto more = config.find("additional_special_tokens"); more != config.end() && more->is_array()) {
     Json texts = Json::array();
-    for (const nlohmann::json& token : *more) texts.push_back(token_text(token));
+    for (const nlohmann::json& token : *more) texts.push_back(added_token_text(token));
     if (!texts.empty()) variables["additional_special_tokens"] = std::move(texts);
   }
   // Tokens with names of the model's own, such as image_token.
   const auto add = [&](const std::string& name, const nlohmann::json& token) {
-    if (std::string text = token_text(token); !text.empty() && !variables.contains(name))
+    if (std::string text = added_token_text(token); !text.empty() && !variables.contains(name))
       variables[name] = std::move(text);
   };
   for (const char* more : {"model_specific_special_tokens", "extra_special_tokens"}) {
