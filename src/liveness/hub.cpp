@@ -43,33 +43,35 @@ void Hub::loop() {
   pthread_setname_np(pthread_self(), "echelon-hub");
   double last_s = steady_now_s();
   while (!ending_) {
-    // This thread did not run, so silence of others in that time proves nothing.
-    if (const double gap = steady_now_s() - last_s; gap > kStoodStill_s) judge_.stood_still(gap);
-    last_s = steady_now_s();
     std::vector<pollfd> queries{{.fd = listener_.fd(), .events = POLLIN, .revents = 0}};
     for (const auto& peer : peers_) {
       const short events = peer->wire.has_output() ? POLLIN | POLLOUT : POLLIN;
       queries.push_back({.fd = peer->wire.fd(), .events = events, .revents = 0});
     }
     (void)poll(queries.data(), queries.size(), kLook_ms);
+    const double now = steady_now_s();
+    // This thread did not run, so silence of others in that time proves nothing. A stopped process is mostly
+    // in poll(), so the time must count before anything is judged.
+    if (now - last_s > kStoodStill_s) judge_.stood_still(now - last_s);
+    last_s = now;
     for (std::size_t n = 0; n + 1 < queries.size(); ++n) {
-      if (queries[n + 1].revents != 0) serve(*peers_[n]);
+      if (queries[n + 1].revents != 0) serve(*peers_[n], now);
     }
     for (fs::Fd& socket : listener_.accept()) peers_.push_back(std::make_unique<Peer>(std::move(socket)));
-    drop_closed();
-    decide(steady_now_s());
-    tell_nodes(steady_now_s());
+    drop_closed(now);
+    decide(now);
+    tell_nodes(now);
   }
   if (announced_) return;
   for (const auto& peer : peers_) peer->wire.send({.kind = FrameKind::kClosing});
 }
 
-void Hub::serve(Peer& peer) {
+void Hub::serve(Peer& peer, double now) {
   peer.wire.flush();
-  for (const Frame& frame : peer.wire.receive()) on_frame(peer, frame);
+  for (const Frame& frame : peer.wire.receive()) on_frame(peer, frame, now);
 }
 
-void Hub::on_frame(Peer& peer, const Frame& frame) {
+void Hub::on_frame(Peer& peer, const Frame& frame, double now) {
   const auto size = static_cast<int>(options_.hosts.size());
   if (peer.rank < 0) {
     if (frame.kind != FrameKind::kHello || frame.rank < 0 || frame.rank >= size) {
@@ -83,7 +85,7 @@ void Hub::on_frame(Peer& peer, const Frame& frame) {
   switch (frame.kind) {
     case FrameKind::kHello:
     case FrameKind::kBeat:
-      judge_.received(peer.rank, frame.sign, steady_now_s());
+      judge_.received(peer.rank, frame.sign, now);
       peer.wire.send({.kind = FrameKind::kAck, .number = frame.number, .sign = {.awaited = silent_node_}});
       return;
     case FrameKind::kLeaving: return judge_.left(peer.rank);
@@ -95,9 +97,9 @@ void Hub::on_frame(Peer& peer, const Frame& frame) {
   }
 }
 
-void Hub::drop_closed() {
+void Hub::drop_closed(double now) {
   for (const auto& peer : peers_) {
-    if (peer->wire.closed() && peer->rank >= 0) judge_.ended(peer->rank, steady_now_s());
+    if (peer->wire.closed() && peer->rank >= 0) judge_.ended(peer->rank, now);
   }
   std::erase_if(peers_, [](const auto& peer) { return peer->wire.closed(); });
   int connected = 0;

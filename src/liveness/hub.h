@@ -51,9 +51,9 @@ class Hub : NotCopied {
     std::int64_t process = 0;
   };
   void loop();
-  void serve(Peer& peer);
-  void on_frame(Peer& peer, const Frame& frame);
-  void drop_closed();
+  void serve(Peer& peer, double now_s);
+  void on_frame(Peer& peer, const Frame& frame, double now_s);
+  void drop_closed(double now_s);
   void decide(double now_s);
   void tell_nodes(double now_s);
   [[nodiscard]] bool examine(const Finding& finding, double now_s);

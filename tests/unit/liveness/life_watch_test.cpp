@@ -60,7 +60,7 @@ class Pipes final : public Job {
   const std::vector<std::array<int, 2>>& pipes_;
 };
 
-enum class Ending { kInGoodOrder, kOneDies, kOneFails, kOneHangs, kOneIsCutOff };
+enum class Ending { kInGoodOrder, kOneDies, kOneFails, kOneHangs, kOneIsCutOff, kAllAreSuspended };
 
 /// Until the verdict. Nobody reads what this process logs, as if the disk of its log did not answer.
 int hang(const ProcessWatch& links) {
@@ -99,6 +99,10 @@ int live(LifeWatch& life, const ProcessWatch& links, bool last, Ending ending) {
       if (last) raise(SIGSTOP);
       return life.conclude(Error(Code::kPeer, "the network")).error.is_reported() ? 7 : kWrong;
     }
+    if (ending == Ending::kAllAreSuspended) {
+      if (step == (last ? 20 : 50)) raise(SIGSTOP);  // so that rank 0 finds no beat of the last when it wakes
+      continue;
+    }
     if (!last || step < 20 || ending == Ending::kInGoodOrder) continue;
     if (ending == Ending::kOneDies) _exit(9);
     if (ending == Ending::kOneHangs) return hang(links);
@@ -112,17 +116,28 @@ int rank_of(int rank, const std::vector<std::array<int, 2>>& pipes, const std::f
             Ending ending) {
   JobInfo job{.rank = rank, .size = kRanks, .local_rank = rank, .local_size = kRanks, .host = "here"};
   job.hosts.assign(kRanks, "here");
-  const bool cut_off = ending == Ending::kOneIsCutOff;
-  if (cut_off) job.hosts.back() = "there";
+  const bool stops = ending == Ending::kOneIsCutOff || ending == Ending::kAllAreSuspended;
+  if (stops) job.hosts.back() = "there";
   job.host = job.hosts[static_cast<std::size_t>(rank)];
   const ProcessWatch links;
   Pipes pipes_of_job(job, pipes);
   ClusterOptions cluster;
   cluster.heartbeat_interval_s = 0.05;
-  cluster.heartbeat_timeout_s = cut_off ? 4 : 20;  // longer than an error waits for a verdict otherwise
+  cluster.heartbeat_timeout_s = stops ? 4 : 20;  // longer than an error waits for a verdict otherwise
   if (ending == Ending::kOneHangs) cluster.timeout_s = 1;
   LifeWatch life({.cluster = cluster, .logs = logs, .on_verdict = {}}, pipes_of_job, links);
   return live(life, links, rank == kRanks - 1, ending);
+}
+
+/// As `scontrol suspend` and `resume` do, for longer than a rank may be silent.
+void suspend(const std::vector<pid_t>& processes) {
+  int status = 0;
+  for (const pid_t process : processes) EXPECT_EQ(waitpid(process, &status, WUNTRACED), process);
+  std::this_thread::sleep_for(5s);
+  for (const pid_t process : processes) {
+    kill(process, SIGCONT);
+    std::this_thread::sleep_for(100ms);
+  }
 }
 
 /// Exit codes by rank.
@@ -134,6 +149,7 @@ std::vector<int> run(Ending ending, const std::filesystem::path& logs) {
     processes.push_back(fork());
     if (processes.back() == 0) std::exit(rank_of(rank, pipes, logs, ending));
   }
+  if (ending == Ending::kAllAreSuspended) suspend(processes);
   std::vector<int> codes;
   for (const pid_t process : processes) {
     int status = 0;
@@ -191,6 +207,10 @@ TEST(LifeWatch, NamesTheNodeThatBrokeOthersCollectives) {
   const test::TempDir logs;
   EXPECT_EQ(run(Ending::kOneIsCutOff, logs.path()), (std::vector<int>{7, 7, -SIGKILL}));
   EXPECT_MENTIONS(fs::read_file(logs.path() / "suspects.txt", 1 << 20, Code::kUsage), "there");
+}
+
+TEST(LifeWatch, OfAJobThatIsSuspendedAsAWholeSaysNothing) {
+  EXPECT_EQ(run(Ending::kAllAreSuspended), (std::vector<int>{0, 0, 0}));
 }
 
 // It says by itself what was wrong, and ends the job.
