@@ -48,10 +48,11 @@ void check_against_model(const LoadedRecipe& loaded) {
     log::warn(str("the recipe's patterns are not checked against the model: ", error.what()));
     return;
   }
-  if (const int status = check(recipe, found); status != 0)
-    throw Error(static_cast<Code>(status), found.trouble);
+  std::string fault;
+  if (const int status = check(recipe, found, fault); status != 0)
+    throw Error(static_cast<Code>(status), fault);
   std::vector<std::string> lines;
-  for (const auto& [key, text] : found.faults) lines.push_back(str(loaded.origins.at(key), ": ", text));
+  for (const auto& [key, text] : found) lines.push_back(str(loaded.origins.at(key), ": ", text));
   if (!lines.empty()) throw Error(Code::kUsage, join(lines, "\n"));
 }
 

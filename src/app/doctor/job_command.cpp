@@ -93,8 +93,8 @@ void calibrate(Job& job, const JobArguments& arguments, Report& report) {
   const ProgressBar bar("timing operations and collectives, about a minute");
   const auto start = Clock::now();
   const std::unique_ptr<Communicator> comm = make_mpi_communicator(job, arguments.timeout_s);
-  const int status = engine_function<CalibrateFunction>("echelon_engine_calibrate")(
-      {.job = &job, .comm = comm.get()}, profile, trouble);
+  const int status =
+      engine_function<CalibrateFunction>("echelon_engine_calibrate")(job, *comm, profile, trouble);
   if (status != 0) throw Error(static_cast<Code>(status), trouble);
   if (job.info().rank != 0) return;
   fs::publish_file(arguments.calibrate, profile, Code::kEnvironment);

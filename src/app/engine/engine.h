@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/log.h"
 #include "bootstrap/job.h"
 #include "comm/communicator.h"
@@ -54,25 +55,8 @@ struct EvaluateRequest : InferenceRequest {
   EvaluationOptions tasks;
 };
 
-struct RehearseRequest {
-  const Recipe* recipe = nullptr;
-  forecast::JobShape job;
-  int rank = 0;      ///< the one that is rehearsed
-  bool gpu = false;  ///< the code for GPUs
-  int threads = 1;   ///< compute threads of a rank
-};
-
-/// Faults of a recipe that are found only when its model is built.
-struct ModelFaults {
-  std::vector<std::pair<std::string, std::string>> faults;  ///< key, one line that describes the fault
-  /// The reason why the model could not be built; then nothing was checked.
-  std::string trouble;
-};
-
-struct MatmulRequest {
-  Job* job = nullptr;
-  double seconds = 1;  ///< duration of the measurement, simultaneous on all ranks
-};
+/// Faults of a recipe that are found only when its model is built: key, one line that describes the fault.
+using ModelFaults = std::vector<std::pair<std::string, std::string>>;
 
 struct MatmulResult {
   double flops = 0;    ///< FLOP/s of this rank
@@ -80,26 +64,10 @@ struct MatmulResult {
   std::string fault;   ///< why there is no rate; then the exit code is nonzero
 };
 
-struct CalibrateRequest {
-  Job* job = nullptr;
-  /// The caller's communicator of all ranks: the engine's copy of the library must not start MPI a second
-  /// time.
-  Communicator* comm = nullptr;
-};
-
 /// Flattened values by the name of their weight.
 using Tensors = std::map<std::string, std::vector<float>>;
 
-/// The type in which the reference computes forward and backward; its weights are fp64.
-enum class ReferenceType : std::uint8_t { kFp64, kFp32, kBf16 };
-
-/// Training of one process as the reference has it (src/reference), from given weights.
-struct ReferenceRequest {
-  const Recipe* recipe = nullptr;  ///< model, adapters, data, optimizer, schedule, clipping, batch
-  const Tensors* weights = nullptr;
-  ReferenceType type = ReferenceType::kFp64;
-  std::vector<bool> left_out{};  ///< steps that update nothing; none beyond its end
-};
+/// Training of one process as the reference has it (src/reference).
 
 struct ReferenceResult {
   std::vector<double> loss;  ///< of each step
@@ -109,20 +77,26 @@ struct ReferenceResult {
   Tensors weights;            ///< after it
   Tensors averages;           ///< with optim.ema_decay
   Tensors largest_gradients;  ///< of each element over all updates, as absolute values
-  std::string fault;          ///< why there is no result; then the exit code is nonzero
 };
 
 using TrainFunction = int(const TrainRequest&);
 using SampleFunction = int(const SampleRequest&);
 using EvaluateFunction = int(const EvaluateRequest&);
-/// `fault`: why there is no result; then the exit code is nonzero.
-using RehearseFunction = int(const RehearseRequest&, forecast::Rehearsed&, std::string& fault);
-using CheckModelFunction = int(const Recipe&, ModelFaults&);
-using ReferenceFunction = int(const ReferenceRequest&, ReferenceResult&);
-using MatmulFunction = int(const MatmulRequest&, MatmulResult&);
-/// Measures what CPU ranks need for operations and collectives, all ranks at once. Collective. `profile`: on
-/// rank 0, a file for `echelon plan --gpu`. `fault`: why there is none; then the exit code is nonzero.
-using CalibrateFunction = int(const CalibrateRequest&, std::string& profile, std::string& fault);
+// `fault`: why there is no result; then the exit code is nonzero.
+/// Rehearses rank 0, with the code for GPUs if `gpu`; `threads`: compute threads of a rank.
+using RehearseFunction = int(const Recipe&, const forecast::JobShape&, bool gpu, int threads,
+                             forecast::Rehearsed&, std::string& fault);
+using CheckModelFunction = int(const Recipe&, ModelFaults&, std::string& fault);
+/// Trains from `weights`. `type`: of forward and backward, the weights are kept in fp64; `left_out`: steps
+/// that update nothing, none beyond its end.
+using ReferenceFunction = int(const Recipe&, const Tensors& weights, DType type,
+                              const std::vector<bool>& left_out, ReferenceResult&, std::string& fault);
+/// Measures for `seconds` on all ranks at once. Collective.
+using MatmulFunction = int(Job&, double seconds, MatmulResult&);
+/// Measures what CPU ranks need for operations and collectives, all ranks at once. Collective. The caller's
+/// communicator is of all ranks: the engine's copy of the library must not start MPI a second time.
+/// `profile`: on rank 0, a file for `echelon plan --gpu`.
+using CalibrateFunction = int(Job&, Communicator&, std::string& profile, std::string& fault);
 using VersionFunction = const char*();
 
 }  // namespace echelon::app

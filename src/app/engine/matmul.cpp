@@ -38,9 +38,9 @@ double window_rate(const at::Tensor& a, at::Tensor& out, double seconds) {
   return done / elapsed;
 }
 
-MatmulResult measure(const MatmulRequest& request) {
-  const Compute compute = choose_compute(TrainOptions{}, *request.job);
-  set_threads(0, request.job->info());
+MatmulResult measure(Job& job, double seconds) {
+  const Compute compute = choose_compute(TrainOptions{}, job);
+  set_threads(0, job.info());
   const bool gpu = compute.device.is_cuda();
   const std::int64_t size = gpu ? kGpuSize : kCpuSize;
   const at::Tensor a =
@@ -48,18 +48,17 @@ MatmulResult measure(const MatmulRequest& request) {
   at::Tensor out = ops::product(a, a);
   (void)window_rate(a, out, kWindowS / 4);  // not timed: libraries load their kernels
   // All ranks measure together, since ranks of a node compete for it in training too.
-  request.job->fence("doctor matmul");
+  job.fence("doctor matmul");
   MatmulResult result{.device = gpu ? compute.accelerator->device_name(compute.device.index()) : "the CPU"};
   const auto start = Clock::now();
   // The best window counts: a short disturbance says nothing about the node.
-  while (seconds_since(start) < request.seconds)
-    result.flops = std::max(result.flops, window_rate(a, out, kWindowS));
+  while (seconds_since(start) < seconds) result.flops = std::max(result.flops, window_rate(a, out, kWindowS));
   return result;
 }
 
 }  // namespace
 }  // namespace echelon::app
 
-int echelon_engine_matmul(const echelon::app::MatmulRequest& request, echelon::app::MatmulResult& result) {
-  return echelon::app::answer(result.fault, [&] { result = echelon::app::measure(request); });
+int echelon_engine_matmul(echelon::Job& job, double seconds, echelon::app::MatmulResult& result) {
+  return echelon::app::answer(result.fault, [&] { result = echelon::app::measure(job, seconds); });
 }

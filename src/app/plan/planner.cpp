@@ -69,10 +69,8 @@ Plan Planner::plan(const Recipe& recipe, const forecast::JobShape& job) const {
   validate_for_size(recipe, job.ranks);
   Plan plan;
   std::string fault;
-  const RehearseRequest request{
-      .recipe = &recipe, .job = job, .rank = 0, .gpu = on_gpu(), .threads = threads_of(recipe, job)};
-  const int status =
-      engine_function<RehearseFunction>("echelon_engine_rehearse")(request, plan.rehearsed, fault);
+  const int status = engine_function<RehearseFunction>("echelon_engine_rehearse")(
+      recipe, job, on_gpu(), threads_of(recipe, job), plan.rehearsed, fault);
   if (status != 0) throw Error(static_cast<Code>(status), fault);
   plan.options = options_for(recipe, plan.rehearsed, job);
   std::unique_ptr<forecast::Rates> rates;

@@ -32,12 +32,13 @@ constexpr double kMultiple = 8;
 constexpr double kBf16Step = 1.0 / 512;  // half the distance of bf16 numbers at 1
 constexpr double kOfFp16 = 1.0 / 8;      // what fp16 rounds, as a share of what bf16 does
 
-ReferenceResult reference(const Recipe& recipe, const Tensors& weights, ReferenceType type,
+ReferenceResult reference(const Recipe& recipe, const Tensors& weights, DType type,
                           const std::vector<bool>& left_out = {}) {
   ReferenceResult result;
-  const int status = engine_function<ReferenceFunction>("echelon_engine_reference")(
-      {.recipe = &recipe, .weights = &weights, .type = type, .left_out = left_out}, result);
-  if (status != 0) throw Error(static_cast<Code>(status), "the reference: " + result.fault);
+  std::string fault;
+  const int status = engine_function<ReferenceFunction>("echelon_engine_reference")(recipe, weights, type,
+                                                                                    left_out, result, fault);
+  if (status != 0) throw Error(static_cast<Code>(status), "the reference: ", fault);
   return result;
 }
 
@@ -65,7 +66,7 @@ class Prover {
 
   Proof prove() {
     const Recipe one = of_one_gradient(small_);
-    const ReferenceResult right = reference(one, weights_, ReferenceType::kFp64);
+    const ReferenceResult right = reference(one, weights_, DType::kF64);
     if (!is_synthetic(one.data.kind)) prove_samples(one);
     prove_gradients(one, right);
     prove_uneven(one);
@@ -148,7 +149,7 @@ class Prover {
     prove_samples(one);
     ProofPart& part = begin(padded ? "the same with several documents in a sample"
                                    : "the same with one document in a sample, of any length");
-    const ReferenceResult right = reference(one, weights_, ReferenceType::kFp64);
+    const ReferenceResult right = reference(one, weights_, DType::kF64);
     compare_gradient(part, one, ranks_, right);
   }
 
@@ -158,7 +159,7 @@ class Prover {
     // A step that overflows is left out, and this is the only one.
     if (uses(own_precision_, FloatType::kFp16))
       one.precision.loss_scale = std::min(own_precision_.loss_scale, 256.0);
-    const ReferenceResult rounded = reference(one, weights_, ReferenceType::kBf16);
+    const ReferenceResult rounded = reference(one, weights_, DType::kBF16);
     const double overall = std::max(overall_distance(rounded.gradients, right.gradients), kBf16Step);
     const double share = share_of_bf16();
     ProofPart& part = begin(str("in the recipe's precision: multiples of what the reference differs in ",
@@ -183,7 +184,7 @@ class Prover {
     one.checkpoint.init_from = write_start(weights, one, folder_ / "start-of-norm").string();
     ProofPart& part = begin("six losses in bf16 of blocks that compute 0: where the last norm rounds");
     const Trial run = trial(one, ranks_);
-    const ReferenceResult right = reference(one, weights, ReferenceType::kBf16);
+    const ReferenceResult right = reference(one, weights, DType::kBF16);
     add(part, run.name, {of_steps("loss", kNormLoss, run_trial(run).loss, right.loss)});
   }
 
@@ -205,8 +206,8 @@ class Prover {
       if (left_out.back()) scale /= 2;
       scales.push_back(scale);
     }
-    const ReferenceResult right = reference(recipe, weights_, ReferenceType::kFp64, left_out);
-    const ReferenceResult rounded = reference(recipe, weights_, ReferenceType::kBf16, left_out);
+    const ReferenceResult right = reference(recipe, weights_, DType::kF64, left_out);
+    const ReferenceResult rounded = reference(recipe, weights_, DType::kBF16, left_out);
     Difference loss = of_steps("loss", kMultiple, left.loss, right.loss);
     loss.value /= share_of_bf16() * std::max(of_steps("", 0, rounded.loss, right.loss).value, kBf16Step);
     const auto distance = [&](const Tensors& weights) {
@@ -255,8 +256,8 @@ class Prover {
 
   void prove_training() {
     ProofPart& part = begin(str(kProvedSteps, " steps with ", word_of(small_.optim.kind), ", in fp32"));
-    const ReferenceResult right = reference(small_, weights_, ReferenceType::kFp64);
-    const ReferenceResult in_fp32 = reference(small_, weights_, ReferenceType::kFp32);
+    const ReferenceResult right = reference(small_, weights_, DType::kF64);
+    const ReferenceResult in_fp32 = reference(small_, weights_, DType::kF32);
     const std::vector<Difference> rounded = differences_of_training({.loss = in_fp32.loss,
                                                                      .grad_norm = in_fp32.grad_norm,
                                                                      .lr = in_fp32.lr,

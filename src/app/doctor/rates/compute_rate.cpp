@@ -7,26 +7,25 @@
 #include "app/engine/engine.h"
 #include "app/plugin.h"
 
+namespace echelon::app {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MatmulResult, flops, device, fault)
+
+}  // namespace echelon::app
+
 namespace echelon::app::doctor {
 namespace {
 
-struct Computing {
-  double flops = 0;
-  std::string device;
-  std::string fault;
-};
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Computing, flops, device, fault)
-
 /// Joins the faults of all ranks into one finding; nothing if there are no faults.
-Finding complain(const JobInfo& info, const std::vector<Computing>& all) {
+Finding complain(const JobInfo& info, const std::vector<MatmulResult>& all) {
   const Complaints faults = faults_of(info, all);
   if (faults.none()) return ok("matmul", "");
   return fault("matmul", listed(faults.texts, 3),
                "install the complete program on every node: bin/, lib/ and libtorch", faults.nodes);
 }
 
-Computing find_engine(MatmulFunction*& matmul) {
-  Computing mine;
+MatmulResult find_engine(MatmulFunction*& matmul) {
+  MatmulResult mine;
   try {
     matmul = engine_function<MatmulFunction>("echelon_engine_matmul");
   } catch (const Error& error) {
@@ -35,7 +34,7 @@ Computing find_engine(MatmulFunction*& matmul) {
   return mine;
 }
 
-std::vector<Rate> sum_by_node(const JobInfo& info, const std::vector<Computing>& all) {
+std::vector<Rate> sum_by_node(const JobInfo& info, const std::vector<MatmulResult>& all) {
   std::vector<Rate> rates;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const std::string& host = info.hosts[rank];
@@ -54,10 +53,10 @@ Finding examine_compute_rate(Job& job, double seconds, double slow) {
   // The engine's choice of devices is collective: call it on all ranks or on none.
   Finding missing = complain(info, exchange_facts(job, "doctor engine", find_engine(matmul)));
   if (missing.verdict != Verdict::kOk) return missing;
-  MatmulResult result;
-  (void)matmul({.job = &job, .seconds = seconds}, result);
-  const Computing mine{result.flops, result.device, printable(result.fault, 200)};
-  const std::vector<Computing> all = exchange_facts(job, "doctor matmul", mine);
+  MatmulResult mine;
+  (void)matmul(job, seconds, mine);
+  mine.fault = printable(mine.fault, 200);
+  const std::vector<MatmulResult> all = exchange_facts(job, "doctor matmul", mine);
   Finding failed = complain(info, all);
   if (failed.verdict != Verdict::kOk) return failed;
   const std::vector<Rate> rates = sum_by_node(info, all);

@@ -99,11 +99,11 @@ struct Steps {
 };
 
 /// Steps with and without observation in turn, because a machine's speed changes.
-void time_steps(const Recipe& recipe, const CalibrateRequest& request, Steps& steps) {
+void time_steps(const Recipe& recipe, Job& job, Communicator& world, Steps& steps) {
   constexpr int kSteps = 2;
   MessageTimes messages;
-  const std::unique_ptr<Communicator> comm = make_timed_communicator(*request.comm, messages);
-  Stage stage(recipe, *comm, *comm, at::kCPU, request.job->info().local_size);
+  const std::unique_ptr<Communicator> comm = make_timed_communicator(world, messages);
+  Stage stage(recipe, *comm, *comm, at::kCPU, job.info().local_size);
   const auto step = [&] {
     messages = {};
     const double began_s = steady_now_s();
@@ -113,7 +113,7 @@ void time_steps(const Recipe& recipe, const CalibrateRequest& request, Steps& st
   constexpr int kWarm = 2;  // the first allocates
   for (int i = 0; i < kWarm; ++i) (void)step();
   for (int i = 0; i < kSteps; ++i) {
-    request.comm->barrier("calibrate");
+    world.barrier("calibrate");
     const double plain_s = step();
     steps.plain.push_back({plain_s, std::move(messages)});
     const book::Timing timing;
@@ -250,9 +250,8 @@ void add_large_messages(Communicator& comm, Points& points) {
   }
 }
 
-CpuProfile calibrate(const CalibrateRequest& request) {
+CpuProfile calibrate(Job& job, Communicator& comm) {
   keep_freed_memory();
-  Job& job = *request.job;
   set_threads(0, job.info());
   CpuProfile profile{.name = "cpu",
                      .title = str("CPU ranks of ", job.info().host, ": ", job.info().local_size,
@@ -265,13 +264,13 @@ CpuProfile calibrate(const CalibrateRequest& request) {
   std::vector<Steps> steps(all.size());
   for (int round = 0; round < kRounds; ++round) {
     for (std::size_t i = 0; i < all.size(); ++i)
-      time_steps(recipe_of(all[i], request.comm->size()), request, steps[i]);
+      time_steps(recipe_of(all[i], comm.size()), job, comm, steps[i]);
   }
   for (Steps& of_one : steps) add_points(of_one, profile.threads, profile);
   profile.works = condensed(profile.works);
   profile.before = condensed(profile.before);
   profile.messages = condensed(profile.messages);
-  add_large_messages(*request.comm, profile.messages);
+  add_large_messages(comm, profile.messages);
   job.fence("calibrate end");
   return profile;
 }
@@ -279,8 +278,8 @@ CpuProfile calibrate(const CalibrateRequest& request) {
 }  // namespace
 }  // namespace echelon::app
 
-int echelon_engine_calibrate(const echelon::app::CalibrateRequest& request, std::string& profile,
+int echelon_engine_calibrate(echelon::Job& job, echelon::Communicator& comm, std::string& profile,
                              std::string& fault) {
   return echelon::app::answer(
-      fault, [&] { profile = echelon::forecast::to_json(echelon::app::calibrate(request)); });
+      fault, [&] { profile = echelon::forecast::to_json(echelon::app::calibrate(job, comm)); });
 }

@@ -1,11 +1,10 @@
-#include "app/engine/plan/rehearsal.h"
-
 #include <algorithm>
 #include <functional>
 #include <limits>
 #include <numeric>
 
 #include "app/engine/answer.h"
+#include "app/engine/engine.h"
 #include "app/engine/plan/one_for_all.h"
 #include "app/engine/plan/stage.h"
 #include "base/not_copied.h"
@@ -25,8 +24,10 @@
 namespace echelon::app {
 namespace {
 
-/// The recipe with at most kPasses micro-batches a step, which is what memory and the trace need.
+/// The recipe with at most three micro-batches a step, the first, one in between, and the last: what memory
+/// and the trace need.
 Recipe shortened(Recipe recipe, int ranks) {
+  constexpr std::int64_t kPasses = 3;
   const std::int64_t samples = recipe.train.micro_batch_size * ranks;
   recipe.train.global_batch_size = std::min(recipe.train.global_batch_size, kPasses * samples);
   recipe.data.workers = 0;
@@ -170,41 +171,41 @@ void describe(const Recipe& recipe, const TrainState& state, int ranks, forecast
   }
 }
 
-}  // namespace
-
-forecast::Rehearsed rehearse(const RehearseRequest& request) {
-  const Recipe& recipe = *request.recipe;
-  const Recipe shorter = shortened(recipe, request.job.ranks);
-  const at::Device device = device_of(request.gpu);
+/// Carries out training steps of rank 0 on the bookkeeping device: the engine's own code, with tensors that
+/// have no contents. Throws Error(kUsage) for a recipe that does not fit the job. Files of data are not
+/// opened: every sample is as long as the recipe allows.
+forecast::Rehearsed rehearse(const Recipe& recipe, const forecast::JobShape& job, bool gpu, int threads) {
+  const Recipe shorter = shortened(recipe, job.ranks);
+  const at::Device device = device_of(gpu);
   (void)resident_at_first();
   const FreshHostMemory memory;
-  const OneForAll for_all(request.threads);
+  const OneForAll for_all(threads);
   book::forget_device_bytes();
   book::books().restart();
   const book::Recording recording;
   const auto communicator = [&](bool on_host) {
-    return book::make_recording_communicator(request.rank, request.job.ranks, on_host,
-                                             request.job.ranks_per_node);
+    return book::make_recording_communicator(0, job.ranks, on_host, job.ranks_per_node);
   };
-  const auto comm = communicator(!request.gpu);
+  const auto comm = communicator(!gpu);
   const auto on_host = communicator(true);
-  Stage stage(shorter, *comm, request.gpu ? *on_host : *comm, device, request.job.ranks_per_node);
+  Stage stage(shorter, *comm, gpu ? *on_host : *comm, device, job.ranks_per_node);
   forecast::Rehearsed result;
-  const Peaks first = two_steps(stage, request.gpu, result.step);
+  const Peaks first = two_steps(stage, gpu, result.step);
   validate(shorter, stage.state);
   const TrainState& state = stage.state;
   const Peaks later = peaks_so_far();
   count_memory(recipe, state, {std::max(first.device, later.device), std::max(first.host, later.host)},
                memory.reserved(), result.memory);
-  describe(recipe, state, request.job.ranks, result);
-  result.memory.process = beside_tensors(recipe, request.job, request.threads, result.rank_checkpoint_bytes);
-  if (request.gpu) result.memory.host_peak += of_a_save(recipe, result.rank_checkpoint_bytes);
+  describe(recipe, state, job.ranks, result);
+  result.memory.process = beside_tensors(recipe, job, threads, result.rank_checkpoint_bytes);
+  if (gpu) result.memory.host_peak += of_a_save(recipe, result.rank_checkpoint_bytes);
   return result;
 }
 
+}  // namespace
 }  // namespace echelon::app
 
-int echelon_engine_rehearse(const echelon::app::RehearseRequest& request,
-                            echelon::forecast::Rehearsed& result, std::string& fault) {
-  return echelon::app::answer(fault, [&] { result = echelon::app::rehearse(request); });
+int echelon_engine_rehearse(const echelon::Recipe& recipe, const echelon::forecast::JobShape& job, bool gpu,
+                            int threads, echelon::forecast::Rehearsed& result, std::string& fault) {
+  return echelon::app::answer(fault, [&] { result = echelon::app::rehearse(recipe, job, gpu, threads); });
 }

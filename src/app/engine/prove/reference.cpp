@@ -4,6 +4,7 @@
 
 #include "app/engine/answer.h"
 #include "app/engine/engine.h"
+#include "model/element_types.h"
 #include "optim/schedule.h"
 #include "reference/training.h"
 #include "shapes/lora.h"
@@ -28,13 +29,8 @@ Tensors as_values(const reference::Weights& weights) {
   return values;
 }
 
-at::ScalarType scalar_type_of(ReferenceType type) {
-  if (type == ReferenceType::kBf16) return at::kBFloat16;
-  return type == ReferenceType::kFp32 ? at::kFloat : at::kDouble;
-}
-
-void train_by_reference(const ReferenceRequest& request, ReferenceResult& result) {
-  const Recipe& recipe = *request.recipe;
+void train_by_reference(const Recipe& recipe, const Tensors& weights, DType type,
+                        const std::vector<bool>& left_out, ReferenceResult& result) {
   const auto seed = static_cast<std::uint64_t>(recipe.run.seed);
   const auto data = make_loader(recipe.data, input_of(recipe.model), seed);
   reference::Training training({.model = recipe.model,
@@ -42,15 +38,15 @@ void train_by_reference(const ReferenceRequest& request, ReferenceResult& result
                                 .seed = seed,
                                 .optim = recipe.optim,
                                 .train = recipe.train,
-                                .type = scalar_type_of(request.type)},
-                               as_tensors(*request.weights, recipe));
+                                .type = scalar_type_of(type)},
+                               as_tensors(weights, recipe));
   const std::int64_t batch = recipe.train.global_batch_size;
   for (std::int64_t step = 0; step < recipe.train.steps; ++step) {
     std::vector<SampleBatch> samples;
     for (std::int64_t i = 0; i < batch; ++i) samples.push_back(data->read(step * batch + i, 1));
     const double lr = learning_rate(recipe.optim, recipe.schedule, step + 1, recipe.train.steps);
-    const bool left_out = std::cmp_less(step, request.left_out.size()) && request.left_out[step];
-    const reference::Training::Step done = training.step(samples, lr, left_out);
+    const bool is_left_out = std::cmp_less(step, left_out.size()) && left_out[step];
+    const reference::Training::Step done = training.step(samples, lr, is_left_out);
     result.loss.push_back(done.loss);
     result.grad_norm.push_back(done.grad_norm);
     result.lr.push_back(lr);
@@ -64,7 +60,9 @@ void train_by_reference(const ReferenceRequest& request, ReferenceResult& result
 }  // namespace
 }  // namespace echelon::app
 
-int echelon_engine_reference(const echelon::app::ReferenceRequest& request,
-                             echelon::app::ReferenceResult& result) {
-  return echelon::app::answer(result.fault, [&] { echelon::app::train_by_reference(request, result); });
+int echelon_engine_reference(const echelon::Recipe& recipe, const echelon::app::Tensors& weights,
+                             echelon::DType type, const std::vector<bool>& left_out,
+                             echelon::app::ReferenceResult& result, std::string& fault) {
+  return echelon::app::answer(
+      fault, [&] { echelon::app::train_by_reference(recipe, weights, type, left_out, result); });
 }
