@@ -42,7 +42,7 @@ std::int64_t gpus_in(const std::string& option, const std::string& text, bool gr
     return std::stoll(match[2]);
   }
   std::int64_t gpus = 0;
-  for (const std::string& entry : split(checked(Word::kGres, option, text), ',')) {
+  for (const std::string& entry : split(checked(words::kGres, option, text), ',')) {
     if (entry != "gpu" && !entry.starts_with("gpu:")) continue;
     if (entry.size() > kLongestText || !std::regex_match(entry, match, kGres))
       refuse(str(option, " holds '", printable(entry),

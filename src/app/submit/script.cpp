@@ -14,7 +14,7 @@ class Directives {
  public:
   void add(const std::string& text) { text_ += str(kDirective, text, "\n"); }
   /// Adds nothing if `text` is empty (option not given).
-  void add(Word word, const std::string& option, const std::string& text) {
+  void add(const Word& word, const std::string& option, const std::string& text) {
     if (!text.empty()) add(str(option, "=", checked(word, "--" + option, text)));
   }
   [[nodiscard]] const std::string& text() const { return text_; }
@@ -25,26 +25,26 @@ class Directives {
 
 /// In an array, {task} becomes a number when the job runs. Otherwise the word check refuses its braces.
 void check_folders(const Options& options, const Place& place) {
-  (void)checked(Word::kPath, "the current folder", place.work_dir);
-  (void)checked(Word::kPath, "run.dir",
+  (void)checked(words::kPath, "the current folder", place.work_dir);
+  (void)checked(words::kPath, "run.dir",
                 options.array.empty() ? place.run_dir : with_task(place.run_dir, "0"));
-  (void)checked(Word::kPath, "the submission's folder", "/" + place.submission);
+  (void)checked(words::kPath, "the submission's folder", "/" + place.submission);
 }
 
 std::string directives(const Options& options, const Allocation& job, const Place& place) {
   Directives lines;
-  lines.add(Word::kJobName, "job-name", place.job_name);
+  lines.add(words::kJobName, "job-name", place.job_name);
   lines.add(str("chdir=", place.work_dir));
   lines.add(str("output=", with_task(place.run_dir, "%a"), "/", log_name(!options.array.empty())));
   lines.add(str("nodes=", job.nodes + job.spare_nodes));
   lines.add(str("ntasks-per-node=", job.tasks_per_node));
-  lines.add(Word::kGres, "gpus-per-node", options.gpus_per_node);
-  lines.add(Word::kGres, "gres", options.gres);
-  lines.add(Word::kNames, "partition", options.partition);
-  lines.add(Word::kName, "account", options.account);
-  lines.add(Word::kName, "qos", options.qos);
-  lines.add(Word::kConstraint, "constraint", options.constraint);
-  lines.add(Word::kNodes, "exclude", options.exclude);
+  lines.add(words::kGres, "gpus-per-node", options.gpus_per_node);
+  lines.add(words::kGres, "gres", options.gres);
+  lines.add(words::kNames, "partition", options.partition);
+  lines.add(words::kName, "account", options.account);
+  lines.add(words::kName, "qos", options.qos);
+  lines.add(words::kConstraint, "constraint", options.constraint);
+  lines.add(words::kNodes, "exclude", options.exclude);
   lines.add(str("time=", slurm_time(job.time_s)));
   lines.add(str("signal=USR2@", job.stop_before_s));
   if (!options.array.empty() && !array_tasks(options.array).empty()) lines.add(str("array=", options.array));
@@ -72,7 +72,7 @@ std::string mounts(const Options& options, const Place& place) {
   if (!(place.run_dir + "/").starts_with(place.work_dir + "/"))
     all += str(",", place.run_dir, ":", place.run_dir);
   if (!options.container_mounts.empty())
-    all += "," + checked(Word::kMounts, "--container-mounts", options.container_mounts);
+    all += "," + checked(words::kMounts, "--container-mounts", options.container_mounts);
   return all;
 }
 
@@ -89,7 +89,7 @@ Container container(const Options& options, const Allocation& job, const Place& 
       throw Error(Code::kUsage, "--container-runtime and --container-mounts need --container-image IMAGE");
     return {};
   }
-  const std::string image = in_quotes(checked(Word::kImage, "--container-image", options.container_image));
+  const std::string image = in_quotes(checked(words::kImage, "--container-image", options.container_image));
   const std::string binds = in_quotes(mounts(options, place));
   const std::string folder = in_quotes(place.work_dir);
   // The image's PMIx may lack methods that Slurm's PMIx offers by default: munge for authentication, shared
@@ -123,7 +123,7 @@ std::string supervise(const Options& options, const Allocation& job, const Place
               " --spare-nodes ", job.spare_nodes, " --max-same-step ", options.max_same_step, " \\\n");
   if (!job.fewer_nodes.empty()) text += str("  --fewer-nodes ", numbers(job.fewer_nodes), " \\\n");
   return str(text, container.srun_options, "  -- ", container.launcher,
-             in_quotes(checked(Word::kProgram, "--program", place.program)), " train ",
+             in_quotes(checked(words::kProgram, "--program", place.program)), " train ",
              in_quotes(str(place.run_dir, "/", place.submission, "/recipe.yaml")), "\n");
 }
 
@@ -136,7 +136,7 @@ std::string render_script(const Options& options, const Allocation& job, const P
       "#!/usr/bin/env bash\n# Written by `echelon submit`: ", counted(job.ranks(), "rank"), " on ",
       counted(job.nodes, "node"), job.spare_nodes > 0 ? str(" and ", job.spare_nodes, " spare") : "",
       ". `sbatch` takes it as it is; the recipe it trains lies beside it.\n", directives(options, job, place),
-      "set -euo pipefail\n\nechelon=", in_quotes(checked(Word::kProgram, "this program", place.supervisor)),
+      "set -euo pipefail\n\nechelon=", in_quotes(checked(words::kProgram, "this program", place.supervisor)),
       "\nif [[ ! -x $echelon ]]; then\n"
       "  echo \"echelon: job $SLURM_JOB_ID cannot start: $echelon does not exist on $(uname -n) or is not "
       "executable; submit with one that all nodes see\" >&2\n"
