@@ -6,17 +6,20 @@
 #include "app/doctor/checks/start_checks.h"
 #include "app/early_checks.h"
 #include "app/model_check.h"
-#include "app/plan/submit_check.h"
+#include "app/plan/fit.h"
+#include "app/plan/planner.h"
 #include "app/submit/follow.h"
 #include "app/submit/slurm.h"
 #include "app/submit/submission.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
 #include "base/terminal/standard_output.h"
 #include "forecast/profile.h"
 #include "recipe/compare.h"
+#include "recipe/parse.h"
 
 namespace echelon::app {
 namespace {
@@ -43,6 +46,72 @@ void print_job(const submit::Submission& submission, const std::string& job) {
             "\n"));
   for (std::size_t n = 0; n < submission.swept.size(); ++n)
     print(str("run      ", submission.runs[n].dir.string(), "  ", submission.swept[n], "\n"));
+}
+
+/// The device called `name`, or the one with most memory of "a100-40g" and "a100-80g" for "a100": what does
+/// not fit it fits none of them. Empty if there is none.
+std::string largest_of(const std::string& name) {
+  std::string largest;
+  double bytes = 0;
+  for (const std::string& known : forecast::device_names()) {
+    if (known != name && !known.starts_with(name + '-')) continue;
+    const double memory = forecast::find_device(known).memory_bytes;
+    if (memory > bytes) largest = known;
+    bytes = std::max(bytes, memory);
+  }
+  return largest;
+}
+
+Recipe with(const LoadedRecipe& loaded, const std::vector<std::string>& overrides) {
+  const auto includes_nothing = [](const std::filesystem::path&) { return std::string(); };
+  return recipe::parse_recipe_text("recipe", to_yaml(loaded.recipe), overrides, includes_nothing).recipe;
+}
+
+std::string advice(const Planner& planner, const LoadedRecipe& loaded) {
+  const FitResult result =
+      find_fit(planner, [&](const std::vector<std::string>& added) { return with(loaded, added); });
+  if (!result.fitting.empty()) {
+    const Proposal& best = result.fitting.front();
+    return str("this fits: ", join(best.overrides, " "), host_memory(best));
+  }
+  if (result.more_nodes) {
+    return str("this fits, on ", result.more_nodes->plan.options.job.nodes(),
+               " nodes: ", join(result.more_nodes->overrides, " "), host_memory(*result.more_nodes));
+  }
+  return "no change that `echelon plan --fit` tries fits";
+}
+
+/// The device in "h100:8" or "gpu:h100:8,lustre" (options of Slurm), if it is one whose profile is known;
+/// else empty. A name without the size of its memory ("a100") is the one with most; one that Slurm found by
+/// itself ("nvidia_h100_80gb_hbm3") is known, too.
+std::string device_in(const std::string& gpus_per_node, const std::string& gres) {
+  for (std::string text : {gpus_per_node, gres}) {
+    std::ranges::replace(text, ':', ',');
+    for (const std::string& word : split(in_lower_case(text), ',')) {
+      std::string device = largest_of(word);
+      if (device.empty()) device = forecast::device_of_gpu(word);
+      if (!device.empty()) return device;
+    }
+  }
+  return "";
+}
+
+/// Throws Error(kUsage), with the best change that fits, for a recipe that a rank's memory cannot hold on
+/// these machines. Does nothing where no limit is known; without the engine it warns that nothing was
+/// checked.
+void require_fit(const LoadedRecipe& loaded, const PlanTarget& target) {
+  if (target.gpu == "cpu" && target.memory_bytes == 0) return;
+  try {
+    const Planner planner(target);
+    const Plan plan = planner.plan(loaded.recipe);
+    if (plan.outlook.fits()) return;
+    throw Error(Code::kUsage, "the recipe does not fit: a rank needs ", human_bytes(plan.outlook.peak_bytes),
+                " of ", human_bytes(plan.outlook.limit_bytes), " (", plan.title.device, "); ",
+                advice(planner, loaded), ". --submit-anyway submits it all the same");
+  } catch (const Error& error) {
+    if (error.code() != Code::kEnvironment) throw;
+    log::warn(str("echelon: whether the recipe fits was not checked: ", error.what()));
+  }
 }
 
 /// What the ranks will run on, as far as the command line says. Throws Error(kUsage) for a limit of memory
