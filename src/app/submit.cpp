@@ -150,11 +150,10 @@ class StartCheck {
 
   /// Throws Error(kUsage) for a job that could not start.
   void require(const SubmitArguments& arguments, const submit::Allocation& job) {
-    for (const LoadedRecipe& loaded : looked_at_) require_fit(loaded, target_of(arguments, job));
-    const doctor::JobShape shape{.nodes = static_cast<int>(job.nodes),
-                                 .ranks_per_node = static_cast<int>(job.tasks_per_node)};
-    add(doctor::faults_of_size(looked_at_.front().recipe, shape, arguments.options.partition,
-                               job.gpus_per_node == 0));
+    const PlanTarget target = target_of(arguments, job);
+    for (const LoadedRecipe& loaded : looked_at_) require_fit(loaded, target);
+    add(doctor::faults_of_size(looked_at_.front().recipe, target.job.ranks, target.job.ranks_per_node,
+                               arguments.options.partition, job.gpus_per_node == 0));
     if (faults_.empty()) return;
     const std::string all = join(faults_, "; ");
     // What an earlier job makes or a container holds cannot be seen from here.

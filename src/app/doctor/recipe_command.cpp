@@ -18,7 +18,9 @@ struct RecipeArguments {
   CommonArguments common;
   std::string recipe;
   std::vector<std::string> overrides;
-  JobShape shape;
+  int nodes = 1;
+  int ranks_per_node = 1;
+  [[nodiscard]] int ranks() const { return nodes * ranks_per_node; }
 };
 
 constexpr std::uint64_t kFolderProbeBytes = std::uint64_t{16} << 20;
@@ -30,20 +32,20 @@ void add_recipe_faults(Report& report, const Error& error) {
 }
 
 void examine(const RecipeArguments& arguments, const Recipe& recipe, Report& report) {
-  const JobShape& shape = arguments.shape;
-  report.add(ok("recipe", str("'", arguments.recipe, "' is valid on ", counted(shape.ranks(), "rank"))));
+  const int ranks_per_node = arguments.ranks_per_node;
+  report.add(ok("recipe", str("'", arguments.recipe, "' is valid on ", counted(arguments.ranks(), "rank"))));
   report.add(check_data(recipe));
   report.add(check_validation_data(recipe));
   report.add(check_tokenizer(recipe));
   report.add(examine_initial_weights(recipe));
   const FolderFacts folder = probe_folder(recipe.run.dir, kFolderProbeBytes);
-  report.add(judge_folder(folder, shape.nodes > 1));
+  report.add(judge_folder(folder, arguments.nodes > 1));
   const Gpus gpus = ask_gpus();
-  report.add(check_devices(recipe, shape, gpus));
-  const std::optional<RecipeSize> size = size_of(recipe, shape.ranks(), shape.ranks_per_node);
+  report.add(check_devices(recipe, ranks_per_node, gpus));
+  const std::optional<RecipeSize> size = size_of(recipe, arguments.ranks(), ranks_per_node);
   if (!size) return report.add(uncountable());
   report.add(check_room(recipe, *size, folder));
-  report.add(check_memory(recipe, *size, shape, Machine(arguments.common.root), gpus));
+  report.add(check_memory(recipe, *size, ranks_per_node, Machine(arguments.common.root), gpus));
 }
 
 void doctor_recipe(const RecipeArguments& arguments) {
@@ -54,7 +56,7 @@ void doctor_recipe(const RecipeArguments& arguments) {
     tell_which(loaded);
     check_against_model(loaded);
     const Recipe& recipe = loaded.recipe;
-    validate_for_size(recipe, arguments.shape.ranks());
+    validate_for_size(recipe, arguments.ranks());
     examine(arguments, recipe, report);
   } catch (const Error& error) {
     if (error.code() != Code::kUsage) throw;
@@ -80,10 +82,10 @@ void add_recipe(CLI::App& doctor) {
   command.add_option("recipe", arguments.recipe, "YAML file, or a name that `echelon recipes ls` prints")
       ->required();
   command.add_option("overrides", arguments.overrides, "key.path=value, as for echelon train");
-  command.add_option("--nodes", arguments.shape.nodes, "Nodes of the job")
+  command.add_option("--nodes", arguments.nodes, "Nodes of the job")
       ->check(in_range(1, 100'000))
       ->capture_default_str();
-  command.add_option("--tasks-per-node", arguments.shape.ranks_per_node, "Ranks on each")
+  command.add_option("--tasks-per-node", arguments.ranks_per_node, "Ranks on each")
       ->check(in_range(1, 1024))
       ->capture_default_str();
   add_common(command, arguments.common);

@@ -15,7 +15,7 @@ TEST(StartChecks, MemoryIsThatOfTheLargestNodeThatTheJobMayGet) {
       "NodeName=n2 RealMemory=x Partitions=main\nNodeName=n3 RealMemory=1 Partitions=new\n");
   const RecipeSize size{.rank_bytes = 4 * kGiB, .staging_bytes = kGiB};
   const auto verdict = [&](int ranks, const char* partitions) {
-    return check_node_memory(size, {.ranks_per_node = ranks}, nodes, partitions).verdict;
+    return check_node_memory(size, ranks, nodes, partitions).verdict;
   };
   EXPECT_EQ(verdict(1, "main"), Verdict::kOk);
   EXPECT_EQ(verdict(2, "main"), Verdict::kFault);

@@ -127,8 +127,8 @@ Finding uncountable() {
   return fault("memory", "the model has more parameters than can be counted", "make it smaller");
 }
 
-std::uint64_t host_bytes(const RecipeSize& size, const JobShape& shape) {
-  return (size.rank_bytes + size.staging_bytes) * static_cast<std::uint64_t>(shape.ranks_per_node);
+std::uint64_t host_bytes(const RecipeSize& size, int ranks_per_node) {
+  return (size.rank_bytes + size.staging_bytes) * static_cast<std::uint64_t>(ranks_per_node);
 }
 
 Finding judge_memory(int ranks, std::uint64_t needed, const std::string& where, std::uint64_t there) {
@@ -144,8 +144,8 @@ Finding judge_memory(int ranks, std::uint64_t needed, const std::string& where, 
   return finding;
 }
 
-Finding check_memory(const Recipe& recipe, const RecipeSize& size, const JobShape& shape,
-                     const Machine& machine, const Gpus& gpus) {
+Finding check_memory(const Recipe& recipe, const RecipeSize& size, int ranks_per_node, const Machine& machine,
+                     const Gpus& gpus) {
   const bool offloaded = recipe.shard.offload == Offload::kCpu;
   if (on_gpus(recipe, gpus) && !offloaded) {
     if (gpus.cards.empty()) {
@@ -157,16 +157,16 @@ Finding check_memory(const Recipe& recipe, const RecipeSize& size, const JobShap
     const auto least = std::ranges::min_element(
         gpus.cards, [](const auto& a, const auto& b) { return a.memory_bytes < b.memory_bytes; });
     const auto cards = static_cast<int>(gpus.cards.size());
-    const int sharing = (shape.ranks_per_node + cards - 1) / cards;
+    const int sharing = (ranks_per_node + cards - 1) / cards;
     return judge_memory(sharing, size.rank_bytes * static_cast<std::uint64_t>(sharing), least->name,
                         least->memory_bytes);
   }
   const std::optional<std::uint64_t> memory = machine.memory_bytes();
   if (!memory) return unknown("memory", "/proc/meminfo does not state this machine's memory");
-  return judge_memory(shape.ranks_per_node, host_bytes(size, shape), "this machine", *memory);
+  return judge_memory(ranks_per_node, host_bytes(size, ranks_per_node), "this machine", *memory);
 }
 
-Finding check_devices(const Recipe& recipe, const JobShape& shape, const Gpus& gpus) {
+Finding check_devices(const Recipe& recipe, int ranks_per_node, const Gpus& gpus) {
   const auto cards = static_cast<int>(gpus.cards.size());
   const std::string_view device = word_of(recipe.train.device);
   if (!on_gpus(recipe, gpus))
@@ -176,9 +176,9 @@ Finding check_devices(const Recipe& recipe, const JobShape& shape, const Gpus& g
                    str("train.device is ", device, ", and this machine shows no GPU (", gpus.note, ")"),
                    "run this on a compute node");
   }
-  if (cards >= shape.ranks_per_node || recipe.train.device == TrainDevice::kCudaShared)
-    return ok("devices", str(cards, " GPUs for ", shape.ranks_per_node, " ranks of a node"));
-  return fault("devices", str(shape.ranks_per_node, " ranks of a node, but ", cards, " GPUs"),
+  if (cards >= ranks_per_node || recipe.train.device == TrainDevice::kCudaShared)
+    return ok("devices", str(cards, " GPUs for ", ranks_per_node, " ranks of a node"));
+  return fault("devices", str(ranks_per_node, " ranks of a node, but ", cards, " GPUs"),
                "request as many tasks as GPUs (--ntasks-per-node), or set train.device: cuda_shared");
 }
 

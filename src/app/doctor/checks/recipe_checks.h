@@ -9,13 +9,6 @@
 /// Checks what a recipe needs against what this machine has. One function per check; none of them trains.
 namespace echelon::app::doctor {
 
-/// The nodes and ranks that a run is to be started on.
-struct JobShape {
-  int nodes = 1;
-  int ranks_per_node = 1;
-  [[nodiscard]] int ranks() const { return nodes * ranks_per_node; }
-};
-
 /// Opens the training or validation data as training does: it exists, its headers are valid, it fits the
 /// model. Reads the first sample.
 [[nodiscard]] Finding check_data(const Recipe& recipe);
@@ -27,16 +20,16 @@ struct JobShape {
 [[nodiscard]] Finding check_room(const Recipe& recipe, const RecipeSize& size, const FolderFacts& folder);
 /// The persistent state of a node's ranks fits into its memory. Activations need more memory; they are not
 /// predicted.
-[[nodiscard]] Finding check_memory(const Recipe& recipe, const RecipeSize& size, const JobShape& shape,
+[[nodiscard]] Finding check_memory(const Recipe& recipe, const RecipeSize& size, int ranks_per_node,
                                    const Machine& machine, const Gpus& gpus);
 /// Bytes that the ranks of a node keep in its memory, if they are not on GPUs.
-[[nodiscard]] std::uint64_t host_bytes(const RecipeSize& size, const JobShape& shape);
+[[nodiscard]] std::uint64_t host_bytes(const RecipeSize& size, int ranks_per_node);
 /// Compares what `ranks` ranks keep with the memory that `where` has.
 [[nodiscard]] Finding judge_memory(int ranks, std::uint64_t needed, const std::string& where,
                                    std::uint64_t there);
 /// size_of() returned nothing.
 [[nodiscard]] Finding uncountable();
 /// Every rank can get the GPU that train.device requires.
-[[nodiscard]] Finding check_devices(const Recipe& recipe, const JobShape& shape, const Gpus& gpus);
+[[nodiscard]] Finding check_devices(const Recipe& recipe, int ranks_per_node, const Gpus& gpus);
 
 }  // namespace echelon::app::doctor

@@ -29,8 +29,8 @@ std::vector<Finding> faults_of_data(const Recipe& recipe) {
   return faults_among({check_data(recipe), check_validation_data(recipe), check_tokenizer(recipe)});
 }
 
-Finding check_node_memory(const RecipeSize& size, const JobShape& shape,
-                          const std::vector<SlurmRecord>& nodes, const std::string& partitions) {
+Finding check_node_memory(const RecipeSize& size, int ranks_per_node, const std::vector<SlurmRecord>& nodes,
+                          const std::string& partitions) {
   constexpr std::int64_t kNotConfigured = 1;  // Slurm's default for RealMemory
   constexpr std::uint64_t kMegabyte = std::uint64_t{1} << 20;
   std::int64_t most = kNotConfigured;
@@ -40,13 +40,13 @@ Finding check_node_memory(const RecipeSize& size, const JobShape& shape,
       most = std::max(most, megabytes);
   }
   if (most == kNotConfigured) return unknown("memory", "Slurm does not state the memory of its nodes");
-  return judge_memory(shape.ranks_per_node, host_bytes(size, shape), "the cluster's largest node",
+  return judge_memory(ranks_per_node, host_bytes(size, ranks_per_node), "the cluster's largest node",
                       static_cast<std::uint64_t>(most) * kMegabyte);
 }
 
-std::vector<Finding> faults_of_size(const Recipe& recipe, const JobShape& shape,
+std::vector<Finding> faults_of_size(const Recipe& recipe, int ranks, int ranks_per_node,
                                     const std::string& partitions, bool on_cpus) {
-  const std::optional<RecipeSize> size = size_of(recipe, shape.ranks(), shape.ranks_per_node);
+  const std::optional<RecipeSize> size = size_of(recipe, ranks, ranks_per_node);
   if (!size) return {uncountable()};
   std::vector<Finding> findings;
   const std::filesystem::path folder = nearest_folder(recipe.run.dir);
@@ -59,7 +59,8 @@ std::vector<Finding> faults_of_size(const Recipe& recipe, const JobShape& shape,
     constexpr double kDeadline_s = 8;
     const ProgramRun slurm = run_program({"scontrol", "--oneliner", "show", "nodes"}, kDeadline_s);
     if (slurm.good())
-      findings.push_back(check_node_memory(*size, shape, parse_slurm_records(slurm.out), partitions));
+      findings.push_back(
+          check_node_memory(*size, ranks_per_node, parse_slurm_records(slurm.out), partitions));
   }
   return faults_among(std::move(findings));
 }

@@ -15,12 +15,12 @@ namespace echelon::app::doctor {
 
 /// The persistent state of CPU ranks fits into the largest of `nodes`. `partitions`: names of the partitions
 /// that the job may use, with commas; empty: any.
-[[nodiscard]] Finding check_node_memory(const RecipeSize& size, const JobShape& shape,
+[[nodiscard]] Finding check_node_memory(const RecipeSize& size, int ranks_per_node,
                                         const std::vector<SlurmRecord>& nodes, const std::string& partitions);
 
 /// The faults of the room for checkpoints and, with `on_cpus`, of the memory of the cluster's nodes, which
 /// Slurm is asked for.
-[[nodiscard]] std::vector<Finding> faults_of_size(const Recipe& recipe, const JobShape& shape,
+[[nodiscard]] std::vector<Finding> faults_of_size(const Recipe& recipe, int ranks, int ranks_per_node,
                                                   const std::string& partitions, bool on_cpus);
 
 }  // namespace echelon::app::doctor
