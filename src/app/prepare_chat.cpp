@@ -15,10 +15,6 @@
 namespace echelon::app {
 namespace {
 
-std::string percent(double share) {
-  return fixed(100 * share, 1) + " %";
-}
-
 // The brackets of mathematics, which hardly stand in a text.
 constexpr const char* kTrained = "⟦";
 constexpr const char* kTrainedEnd = "⟧";
@@ -100,7 +96,7 @@ void refuse_chat_options(const CLI::App& command) {
 }
 
 void print_audit(const data::ChatAudit& audit) {
-  std::cout << "trained: " << percent(audit.trained_share()) << " of " << human_count(audit.tokens)
+  std::cout << "trained: " << fixed(100 * audit.trained_share(), 1) << " % of " << human_count(audit.tokens)
             << " tokens, in " << human_count(audit.samples - audit.samples_without_target) << " of "
             << human_count(audit.samples) << " conversations\n";
   if (audit.samples_all_target > 0)

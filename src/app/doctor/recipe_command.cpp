@@ -25,12 +25,6 @@ struct RecipeArguments {
 
 constexpr std::uint64_t kFolderProbeBytes = std::uint64_t{16} << 20;
 
-/// One finding per line: the Error has a line for each fault of the recipe.
-void add_recipe_faults(Report& report, const Error& error) {
-  for (const std::string& line : split(error.what(), '\n'))
-    report.add(fault("recipe", line, "correct the recipe; docs/recipe.md lists every key"));
-}
-
 void examine(const RecipeArguments& arguments, const Recipe& recipe, Report& report) {
   const int ranks_per_node = arguments.ranks_per_node;
   report.add(ok("recipe", str("'", arguments.recipe, "' is valid on ", counted(arguments.ranks(), "rank"))));
@@ -60,7 +54,8 @@ void doctor_recipe(const RecipeArguments& arguments) {
     examine(arguments, recipe, report);
   } catch (const Error& error) {
     if (error.code() != Code::kUsage) throw;
-    add_recipe_faults(report, error);
+    for (const std::string& line : split(error.what(), '\n'))
+      report.add(fault("recipe", line, "correct the recipe; docs/recipe.md lists every key"));
   }
   report.finish(arguments.common.json, seconds_since(start));
 }

@@ -148,14 +148,6 @@ class Search {
   FitResult result_;
 };
 
-std::string milliseconds(double seconds) {
-  return str(std::lround(seconds * 1e3), " ms");
-}
-
-std::string overrides_text(const Overrides& overrides) {
-  return overrides.empty() ? "(the recipe as it is)" : join(overrides, " ");
-}
-
 double host_bytes_per_node(const Proposal& proposal) {
   const forecast::JobShape& job = proposal.plan.options.job;
   return static_cast<double>(proposal.plan.rehearsed.memory.host_peak) *
@@ -165,8 +157,10 @@ double host_bytes_per_node(const Proposal& proposal) {
 std::string row(const Proposal& proposal) {
   const forecast::Outlook& outlook = proposal.plan.outlook;
   std::string text = str("  ", human_bytes(outlook.peak_bytes));
-  if (outlook.time) text += str(", step ", milliseconds(outlook.time->step_s));
-  return str(text, host_memory(proposal), ": ", overrides_text(proposal.overrides), '\n');
+  if (outlook.time) text += str(", step ", std::lround(outlook.time->step_s * 1e3), " ms");
+  const Overrides& overrides = proposal.overrides;
+  return str(text, host_memory(proposal), ": ",
+             overrides.empty() ? "(the recipe as it is)" : join(overrides, " "), '\n');
 }
 
 nlohmann::json to_json(const Proposal& proposal) {

@@ -109,11 +109,6 @@ Container container(const Options& options, const Allocation& job, const Place& 
   return container;
 }
 
-/// "3,2,1".
-std::string numbers(const std::vector<std::int64_t>& values) {
-  return join(mapped(values, [](std::int64_t value) { return std::to_string(value); }), ",");
-}
-
 /// The last command of the script.
 std::string supervise(const Options& options, const Allocation& job, const Place& place,
                       const Container& container) {
@@ -121,7 +116,8 @@ std::string supervise(const Options& options, const Allocation& job, const Place
   if (place.allow_foreign_folder) text += "  --allow-foreign-folder \\\n";
   text += str("  --max-requeues ", options.max_requeues, " --max-restarts ", options.max_restarts,
               " --spare-nodes ", job.spare_nodes, " --max-same-step ", options.max_same_step, " \\\n");
-  if (!job.fewer_nodes.empty()) text += str("  --fewer-nodes ", numbers(job.fewer_nodes), " \\\n");
+  const auto fewer = mapped(job.fewer_nodes, [](std::int64_t nodes) { return std::to_string(nodes); });
+  if (!fewer.empty()) text += str("  --fewer-nodes ", join(fewer, ","), " \\\n");
   return str(text, container.srun_options, "  -- ", container.launcher,
              in_quotes(checked(words::kProgram, "--program", place.program)), " train ",
              in_quotes(str(place.run_dir, "/", place.submission, "/recipe.yaml")), "\n");

@@ -67,10 +67,6 @@ const SlurmRecord* partition_of(const SlurmState& slurm, const JobWish& wish) {
   return found == slurm.partitions.end() ? nullptr : &*found;
 }
 
-std::vector<std::string> partition_names(const SlurmState& slurm) {
-  return mapped(slurm.partitions, [](const SlurmRecord& partition) { return partition["PartitionName"]; });
-}
-
 /// Returns the parts of `wish` that `partition` does not allow, or "".
 std::string refusal(const SlurmRecord& partition, const JobWish& wish) {
   if (partition["State"] != "UP") return str("is ", partition["State"], ": it does not accept or start jobs");
@@ -212,7 +208,8 @@ Finding check_preemption(const SlurmState& slurm) {
 }
 
 Finding check_partition(const SlurmState& slurm, const JobWish& wish) {
-  const std::vector<std::string> names = partition_names(slurm);
+  const std::vector<std::string> names =
+      mapped(slurm.partitions, [](const SlurmRecord& each) { return each["PartitionName"]; });
   const SlurmRecord* partition = partition_of(slurm, wish);
   if (partition == nullptr && wish.partition.empty()) {
     return warning("partition", "there is no default partition: sbatch without --partition is refused",
