@@ -33,12 +33,6 @@ void Report::add(std::vector<Finding> findings) {
   for (Finding& finding : findings) add(std::move(finding));
 }
 
-Verdict Report::verdict() const {
-  Verdict worst = Verdict::kOk;
-  for (const Finding& finding : findings_) worst = std::max(worst, finding.verdict);
-  return worst;
-}
-
 std::vector<std::string> Report::names_of(Verdict verdict) const {
   std::vector<std::string> names;
   for (const Finding& finding : findings_)
@@ -64,16 +58,15 @@ std::string Report::text(double elapsed_s) const {
 std::string Report::json(double elapsed_s) const {
   Json checks = Json::array();
   std::set<std::string> exclude;
+  Verdict worst = Verdict::kOk;
   for (const Finding& finding : findings_) {
     checks.push_back(json_of(finding));
+    worst = std::max(worst, finding.verdict);
     if (finding.verdict == Verdict::kFault) exclude.insert(finding.nodes.begin(), finding.nodes.end());
   }
-  const Json object{{"schema", kSchema},
-                    {"scope", scope_},
-                    {"verdict", name_of(verdict())},
-                    {"elapsed_s", rounded(elapsed_s, 1)},
-                    {"exclude", exclude},
-                    {"checks", checks}};
+  const Json object{{"schema", kSchema},         {"scope", scope_},
+                    {"verdict", name_of(worst)}, {"elapsed_s", rounded(elapsed_s, 1)},
+                    {"exclude", exclude},        {"checks", checks}};
   return json_text(object) + "\n";
 }
 

@@ -16,10 +16,6 @@ class Report {
   void add(Finding finding);
   void add(std::vector<Finding> findings);
 
-  /// The gravest verdict of all findings.
-  [[nodiscard]] Verdict verdict() const;
-  [[nodiscard]] const std::vector<Finding>& findings() const { return findings_; }
-
   /// Prints the report to standard output, as text or as one JSON object. Throws Error(kEnvironment) if it
   /// cannot be written. After printing, also throws Error(kEnvironment) if the report contains a fault: one
   /// line that names the checks.

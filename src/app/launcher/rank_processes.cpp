@@ -46,7 +46,7 @@ void RankProcesses::search() {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
     const pid_t pid = std::atoi(entry.path().filename().c_str());
-    if (pid <= 0 || std::ranges::find(known_, pid) != known_.end()) continue;
+    if (pid <= 0 || std::ranges::find(found_, pid, &Process::pid) != found_.end()) continue;
     if (!is_child(pid, mpirun_)) continue;
     const int rank = rank_of(pid);
     if (rank < 0) continue;
@@ -54,7 +54,6 @@ void RankProcesses::search() {
     // Check again: the pid may have been reused before the handle was opened. A handle always means the same
     // process.
     if (!handle.valid() || !is_child(pid, mpirun_)) continue;
-    known_.push_back(pid);
     found_.push_back({.rank = rank, .pid = pid, .handle = std::move(handle)});
     for (const int number : signals_) deliver(found_.back(), number);
   }

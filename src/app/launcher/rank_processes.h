@@ -42,7 +42,6 @@ class RankProcesses {
   pid_t mpirun_;
   int ranks_;
   std::vector<Process> found_;
-  std::vector<pid_t> known_;
   std::vector<int> signals_;
   int first_ended_ = -1;
 };

@@ -13,8 +13,7 @@ using Names = std::vector<std::string>;
 std::vector<NodeCard> cards_of(int nodes) {
   std::vector<NodeCard> cards;
   for (int rank = 0; rank < 2 * nodes; ++rank) {
-    NodeCard card{
-        .rank = rank, .host = "n" + std::to_string(rank / 2), .node = rank / 2, .local_rank = rank % 2};
+    NodeCard card{.host = "n" + std::to_string(rank / 2), .node = rank / 2, .local_rank = rank % 2};
     card.local_size = 2;
     card.versions = {{"echelon", "1.0"}, {"kernel", "6.1"}};
     card.cores = "0-3";

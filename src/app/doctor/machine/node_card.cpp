@@ -45,10 +45,8 @@ std::string engine_version() {
 RoomFacts room_in(const std::filesystem::path& folder) {
   RoomFacts facts;
   struct statvfs info {};
-  if (::statvfs(folder.c_str(), &info) == 0) {
+  if (::statvfs(folder.c_str(), &info) == 0)
     facts.available_bytes = std::uint64_t{info.f_bavail} * info.f_frsize;
-    facts.total_bytes = std::uint64_t{info.f_blocks} * info.f_frsize;
-  }
   try {
     const ProbeFolder probe(folder);
     fs::publish_file(probe.path() / "probe", std::string(std::size_t{1} << 16, 'x'), Code::kEnvironment);
@@ -94,11 +92,8 @@ void look_at_node(const Machine& machine, NodeCard& card) {
 }  // namespace
 
 NodeCard make_card(const Machine& machine, const JobInfo& info) {
-  NodeCard card{.rank = info.rank,
-                .host = info.host,
-                .node = info.node,
-                .local_rank = info.local_rank,
-                .local_size = info.local_size};
+  NodeCard card{
+      .host = info.host, .node = info.node, .local_rank = info.local_rank, .local_size = info.local_size};
   card.versions = {{"echelon", str(ECHELON_VERSION, " (build ", program_sum(), ")")},
                    {"engine", engine_version()},
                    {"pmix", pmix_version()},

@@ -15,13 +15,11 @@ namespace echelon::app::doctor {
 struct RoomFacts {
   std::string fault;  ///< why no file can be written, or ""
   std::uint64_t available_bytes = 0;
-  std::uint64_t total_bytes = 0;
 };
 
 /// Facts about one rank and its node, small enough for a PMIx exchange. Only the first rank of a node fills
 /// the node's fields.
 struct NodeCard {
-  int rank = 0;
   std::string host;
   int node = 0;
   int local_rank = 0;
@@ -42,10 +40,10 @@ struct NodeCard {
   RoomFacts tmp;
 };
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RoomFacts, fault, available_bytes, total_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RoomFacts, fault, available_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuCard, name, memory_bytes, max_mhz, slowed_by, ecc_errors)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeCard, rank, host, node, local_rank, local_size, versions, cores,
-                                   clock_s, memory_bytes, instance, efa_devices, locked_memory, ofi_plugin,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeCard, host, node, local_rank, local_size, versions, cores, clock_s,
+                                   memory_bytes, instance, efa_devices, locked_memory, ofi_plugin,
                                    environment, gpus, gpu_note, shm, tmp)
 
 /// Examines this process and, in the first rank of a node, the node. Faults are part of the card, not

@@ -42,11 +42,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Looking, unseen, locking)
 std::vector<int> leaders_of(const JobInfo& info) {
   std::vector<int> leaders;
   for (int rank = 0; rank < info.size; ++rank) {
-    bool first = true;
-    for (const int leader : leaders)
-      first =
-          first && info.hosts[static_cast<std::size_t>(leader)] != info.hosts[static_cast<std::size_t>(rank)];
-    if (first) leaders.push_back(rank);
+    const auto own = info.hosts.begin() + rank;
+    if (std::find(info.hosts.begin(), own, *own) == own) leaders.push_back(rank);
   }
   return leaders;
 }
