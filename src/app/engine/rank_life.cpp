@@ -1,5 +1,7 @@
 #include "app/engine/rank_life.h"
 
+#include <exception>
+
 #include "app/engine/rank_error.h"
 #include "app/report_error.h"
 #include "base/log.h"
@@ -8,6 +10,7 @@
 #include "comm/agree.h"
 #include "comm/exchange.h"
 #include "run/job_end.h"
+#include "train/measure/memory_report.h"
 #include "train/state_tensors.h"
 
 namespace echelon::app {
@@ -35,6 +38,10 @@ Deadline make_deadline(const ClusterOptions& options, const TrainState& state, c
   return deadline;
 }
 
+void note_operations(const Communicator& group) {
+  for (const std::string& operation : group.recent()) log::note(operation);
+}
+
 /// Returns whether the error line explains everything. After a lost peer, a lack of memory or a bug, logs/
 /// has more, so the folder must stay.
 bool is_explained_by_its_line(const Error& error) {
@@ -42,6 +49,18 @@ bool is_explained_by_its_line(const Error& error) {
 }
 
 }  // namespace
+
+LastWords::LastWords(const TrainState& state, const Communicator& comm)
+    : state_(state), comm_(comm), exceptions_(std::uncaught_exceptions()) {}
+
+LastWords::~LastWords() {
+  if (std::uncaught_exceptions() == exceptions_) return;
+  log::note(describe(memory_report(state_), true));
+  note_operations(comm_);
+  const Groups& groups = state_.model.groups();
+  if (&groups.shard() != &comm_) note_operations(groups.shard());
+  if (groups.replicate() != nullptr && groups.replicate() != &comm_) note_operations(*groups.replicate());
+}
 
 std::unique_ptr<LifeWatch> watch_peers(const ClusterOptions& cluster, const std::filesystem::path& run_dir,
                                        Job& job, RankLife& life) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/engine/forecast_check.h"
+#include "base/not_copied.h"
 #include "bootstrap/job.h"
 #include "comm/communicator.h"
 #include "liveness/life_watch.h"
@@ -41,6 +42,21 @@ struct RankLife {
   bool held = false;            ///< the run has a record, which this start must not touch yet
   bool waits_for_lead = false;  ///< at the end, until rank 0 has consolidated
   bool trains = false;          ///< the start succeeded: the run folder must be kept
+};
+
+/// If an error ends this rank's run, writes its memory use and the most recent collectives to its log. Create
+/// it on the stack after everything that it describes.
+class LastWords : NotCopied {
+ public:
+  /// `state` and `comm` must outlive this object.
+  LastWords(const TrainState& state, const Communicator& comm);
+  /// Writes only if destroyed by stack unwinding.
+  ~LastWords();
+
+ private:
+  const TrainState& state_;
+  const Communicator& comm_;
+  int exceptions_;
 };
 
 /// Starts heartbeats between the ranks. Null for a single rank or if heartbeats are off. Collective.

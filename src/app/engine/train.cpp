@@ -10,7 +10,6 @@
 #include "app/engine/cpu_rate.h"
 #include "app/engine/engine.h"
 #include "app/engine/forecast_check.h"
-#include "app/engine/last_words.h"
 #include "app/engine/rank_error.h"
 #include "app/engine/rank_life.h"
 #include "app/engine/run_plan.h"
