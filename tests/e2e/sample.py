@@ -88,6 +88,9 @@ class Tests(product.Case):
                                   "train.micro_batch_size": 6, "data.seq_len": 32}), ranks=2)
         text = self.sample("--tokens", 25, prompt="four five")
         self.assertEqual("four five six seven\none two three four five six\n", text)
+        (self.folder / "prompts.txt").write_text("four\n\nfive\n")
+        said = self.command(product.ECHELON, "sample", "run", "--prompt-file", "prompts.txt", "--tokens", 4, code=2).err
+        self.assertIn("--prompt-file 'prompts.txt', line 2: a prompt is empty", said, "it has no start token either")
         # The checkpoint brings its tokenizer.
         product.shutil.rmtree(self.folder / "data")
         (self.folder / "tokenizer.json").unlink()

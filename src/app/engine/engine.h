@@ -47,6 +47,7 @@ struct InferenceRequest {
 
 struct SampleRequest : InferenceRequest {
   std::vector<std::string> prompts;   ///< with `chat`, each a user's turn; empty: lines of standard input
+  std::string prompt_file;            ///< whose lines are the prompts; empty: they are of the command line
   std::optional<ChatRequest> chat{};  ///< none: prompts are continued as they are
   GenerateOptions search;             ///< without end_ids and first_prompt, which the engine sets
 };
@@ -68,7 +69,6 @@ struct MatmulResult {
 using Tensors = std::map<std::string, std::vector<float>>;
 
 /// Training of one process as the reference has it (src/reference).
-
 struct ReferenceResult {
   std::vector<double> loss;  ///< of each step
   std::vector<double> grad_norm;

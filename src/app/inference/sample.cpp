@@ -19,7 +19,6 @@ struct SampleArguments {
   SampleRequest request;
   bool chats = false;
   ChatRequest chat;  ///< if `chats`
-  std::string prompt_file;
   int ranks = 0;
 };
 
@@ -60,7 +59,7 @@ int sample(SampleArguments arguments, const CLI::App& command) {
   int ranks = 0;
   once_per_step([&] {
     ranks = local_ranks(arguments.ranks);
-    if (!arguments.prompt_file.empty()) request.prompts = lines_of(arguments.prompt_file);
+    if (!request.prompt_file.empty()) request.prompts = lines_of(request.prompt_file);
     if (arguments.chats) request.chat = arguments.chat;
     if (!request.chat) require_no_chat_options(command);
     if (request.prompts.empty()) require_input(request.chat.has_value(), ranks);
@@ -106,7 +105,7 @@ void add_sample(CLI::App& app, int& status) {
   CLI::Option* prompt =
       command.add_option("--prompt", request.prompts, "Text to continue; may be given several times")
           ->allow_extra_args(false);
-  command.add_option("--prompt-file", arguments.prompt_file, "File with a prompt on each line")
+  command.add_option("--prompt-file", request.prompt_file, "File with a prompt on each line")
       ->excludes(prompt);
   command.add_flag("--chat", arguments.chats,
                    "Prompts are a user's turns, rendered with the model's chat template; without prompts, "

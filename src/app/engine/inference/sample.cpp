@@ -32,18 +32,19 @@ using Texts = std::vector<std::string>;
 /// Converts prompts to token ids and generated ids to text.
 class Conversation {
  public:
-  Conversation(const Language& language, const ModelOptions& model, const GenerateOptions& search)
+  Conversation(const Language& language, const ModelOptions& model, const SampleRequest& request)
       : tokenizer_(*language.tokenizer),
         chat_(language.chat.get()),
         encodes_(takes_pairs(model.kind)),
         vocab_size_(model.vocab_size),
-        search_(search) {
+        prompt_file_(request.prompt_file),
+        search_(request.search) {
     search_.end_ids = language.ends;
     if (encodes_ && chat_ == nullptr) return;
     if (encodes_) throw Error(Code::kUsage, "--chat: an encoder-decoder has no turns");
-    longest_ = longest_sequence(model) - search.max_new_tokens;
+    longest_ = longest_sequence(model) - search_.max_new_tokens;
     if (longest_ > 0) return;
-    throw Error(Code::kUsage, "--tokens is ", search.max_new_tokens, "; the model takes at most ",
+    throw Error(Code::kUsage, "--tokens is ", search_.max_new_tokens, "; the model takes at most ",
                 longest_sequence(model), " tokens including the prompt: expected at most ",
                 longest_sequence(model) - 1);
   }
@@ -85,7 +86,13 @@ class Conversation {
                               std::size_t first) {
     std::vector<std::vector<std::int64_t>> asked;
     agree(place.comm, "prompts", [&] {
-      for (const std::string& prompt : prompts) asked.push_back(ids(prompt));
+      for (const std::string& prompt : prompts) {
+        const std::size_t line = first + asked.size() + 1;
+        asked.push_back(prompt_file_.empty()
+                            ? ids(prompt)
+                            : in_context(str("--prompt-file '", prompt_file_, "', line ", line),
+                                         [&] { return ids(prompt); }));
+      }
     });
     search_.first_prompt = static_cast<std::int64_t>(first);
     const auto added = generate_together(model, prompt_batch(asked, place.device), search_, place.comm);
@@ -124,6 +131,7 @@ class Conversation {
   const Chat* chat_;  ///< null: prompts are continued as they are
   bool encodes_;      ///< encoder-decoder: the prompt is the encoder's input
   std::int64_t vocab_size_;
+  std::string prompt_file_;
   mutable bool warned_ = false;
   GenerateOptions search_;
   std::int64_t longest_ = 0;  ///< longest prompt in tokens; not for encoder-decoders
@@ -186,7 +194,7 @@ void sample(const SampleRequest& request, const InferencePlace& place) {
     model = build_model(recipe.model, at::kFloat, place.device, recipe.lora);
     (void)model->decoder(prompt_batch({{0}}, place.device));  // models that cannot generate refuse here
     language = source->language(request.chat);
-    conversation.emplace(language, recipe.model, request.search);
+    conversation.emplace(language, recipe.model, request);
   });
   const auto sharded = source->load(std::move(model), place);
   // The weights are loaded: end the lease, so that the run may remove the checkpoint.
