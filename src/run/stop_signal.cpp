@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <csignal>
 
 namespace echelon {
@@ -12,7 +11,7 @@ namespace {
 volatile std::sig_atomic_t received = 0;
 volatile std::sig_atomic_t from_keyboard = 0;
 
-constexpr std::array<int, 5> kSignals{SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGQUIT};
+constexpr auto& kSignals = StopSignal::kSignals;
 std::array<struct sigaction, kSignals.size()> previous;
 
 void on_signal(int signal) {

@@ -1,4 +1,6 @@
 #pragma once
+#include <array>
+#include <csignal>
 
 #include "base/not_copied.h"
 
@@ -10,6 +12,8 @@ namespace echelon {
 /// (nohup).
 class StopSignal : NotCopied {
  public:
+  static constexpr std::array<int, 5> kSignals{SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGQUIT};
+
   /// Installs the handlers and unblocks these signals, so that pending ones arrive.
   StopSignal();
   ~StopSignal();  ///< restores the previous ones

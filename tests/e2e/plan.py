@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import resource
+import signal
 import statistics
 import xml.etree.ElementTree
 
@@ -426,6 +427,14 @@ class Tests(product.Case):
         (self.folder / "run/forecast.json").write_text(json.dumps(forecast))
         self.stopped_when(lambda later: later["measured"]["step"] != forecast["measured"]["step"], *words)
         self.assertEqual(-1, self.forecast_json()["predicted"]["flops"], "a start takes the forecast that is there")
+
+    def test_a_stop_while_the_forecast_is_made_is_no_fault_of_it(self):
+        """Slurm sends its signal to every process of a job."""
+        process = self.start(*self.train_command(self.recipe(), "train.steps=1000000", *product.ALWAYS_CONSTANT))
+        for pid in self.wait_for("the forecast", lambda: process.poll() is None and product.descendants(process.pid)):
+            os.kill(pid, signal.SIGTERM)
+        self.stop(process)
+        self.assertNotIn("no forecast", self.stderr_of_started())
 
     def check_the_save_that_was_forecast(self, told):
         """Where it is far off it is only in the log of the rank, with a reason."""

@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "forecast/profile.h"
 #include "forecast/report.h"
+#include "run/stop_signal.h"
 
 namespace echelon::app {
 namespace {
@@ -98,7 +99,7 @@ void ForecastCheck::make(const std::stop_token& stop) {
       if (stopped_.wait_for(lock, stop, kUndisturbed, [] { return false; }) || stop.stop_requested()) return;
     }
     nlohmann::json plan = planned(stop);
-    if (stop.stop_requested()) return;
+    if (plan.is_null()) return;
     const Lock lock(mutex_);
     predicted_ = std::move(plan);
     compare_steps();
@@ -118,7 +119,10 @@ nlohmann::json ForecastCheck::planned(const std::stop_token& stop) const {
   words.insert(words.end(),
                {"--nodes", str(job_.nodes()), "--tasks-per-node", str(job_.ranks_per_node), "--json"});
   const ProgramRun run = run_program(words, {.stop = stop});
-  if (stop.stop_requested()) return {};
+  // Slurm sends the signal of a stop to every process of the job.
+  const bool stopped =
+      std::ranges::find(StopSignal::kSignals, run.status - 128) != StopSignal::kSignals.end();
+  if (stopped || stop.stop_requested()) return {};
   const bool no_fit = run.found && run.status == static_cast<int>(Code::kUsage);  // or a fault of the recipe
   if (!run.good() && !no_fit) throw Error(Code::kEnvironment, run.trouble("echelon plan"));
   nlohmann::json plan = parse_foreign_json(run.out, "forecast", Code::kEnvironment);

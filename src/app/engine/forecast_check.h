@@ -39,6 +39,7 @@ class ForecastCheck {
   /// Uses the forecast in the folder, or starts a thread that makes one.
   void begin() ECHELON_REQUIRES(mutex_);
   void make(const std::stop_token& stop);
+  /// Null: the run stops.
   [[nodiscard]] nlohmann::json planned(const std::stop_token& stop) const;
   void compare_steps() const ECHELON_REQUIRES(mutex_);
   void compare_saves() const ECHELON_REQUIRES(mutex_);
