@@ -190,17 +190,17 @@ bool SlurmJob::hold(const std::string& reason) const {
 }
 
 bool SlurmJob::keep_nodes(const Nodes& nodes) const {
-  // scontrol leaves scripts in the current folder, which nobody needs.
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / str("echelon-", id_, "-", fs::random_hex());
   try {
+    // scontrol leaves scripts in the current folder, which nobody needs.
+    const std::filesystem::path folder =
+        std::filesystem::temp_directory_path() / str("echelon-", id_, "-", fs::random_hex());
     fs::make_directories(folder, Code::kEnvironment);
     const bool done = is_done({"env", "--chdir=" + folder.string(), "scontrol", "update", "jobid=" + id_,
                                "NodeList=" + join(nodes, ",")},
                               kPatienceToGiveBack_s);
     fs::remove_tree(folder, Code::kEnvironment);
     return done;
-  } catch (const Error&) {
+  } catch (const std::exception&) {  // also of a TMPDIR that is no folder
     return false;
   }
 }
