@@ -1,6 +1,8 @@
 #include "app/earlier_model.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <system_error>
@@ -86,20 +88,15 @@ void require_same_ids(const Recipe& recipe, const EarlierModel& earlier, const s
 }  // namespace
 
 std::vector<Path> commits_of(const Recipe& recipe) {
-  std::vector<Path> found;
+  std::multimap<std::int64_t, Path, std::greater<>> found;
   std::error_code ignored;
   for (std::filesystem::directory_iterator entry(Path(recipe.run.dir) / "checkpoints", ignored), end;
        !ignored && entry != end; entry.increment(ignored)) {
-    const Path& folder = entry->path();
-    if (checkpoint::parse_step_folder(folder.filename().string()) &&
-        checkpoint::entry_exists(folder / checkpoint::kCommitFile))
-      found.push_back(folder);
+    const auto name = checkpoint::parse_step_folder(entry->path().filename().string());
+    if (name && checkpoint::entry_exists(entry->path() / checkpoint::kCommitFile))
+      found.emplace(name->step, entry->path());
   }
-  const auto step_of = [](const Path& folder) {
-    return checkpoint::parse_step_folder(folder.filename().string()).value().step;
-  };
-  std::ranges::sort(found, [&](const Path& a, const Path& b) { return step_of(a) > step_of(b); });
-  return found;
+  return mapped(found, [](const auto& each) { return each.second; });
 }
 
 EarlierModel earlier_model(const Recipe& recipe) {

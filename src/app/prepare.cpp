@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
 #include <iomanip>
 #include <iostream>
 #include <memory>
@@ -142,14 +141,15 @@ void print_json(const nlohmann::ordered_json& json) {
   std::cout << json_text(json, -1) << "\n";
 }
 
-void show_progress(const std::function<void(const data::ProgressCallback&)>& work) {
+template <class Work>
+auto with_progress(const Work& work) {
   ProgressLine line;  // destroyed, and its line cleared, before anything else is printed
-  work([&](const PrepareProgress& progress) { line.show(progress); });
+  return work([&](const PrepareProgress& progress) { line.show(progress); });
 }
 
 PrepareReport prepare_one(const Arguments& arguments, const data::PrepareOptions& options) {
-  PrepareReport report;
-  show_progress([&](const data::ProgressCallback& progress) { report = data::prepare(options, progress); });
+  PrepareReport report =
+      with_progress([&](const data::ProgressCallback& progress) { return data::prepare(options, progress); });
   if (arguments.json) return report;
   print(report, options.output);
   if (arguments.shown > 0)
@@ -160,9 +160,8 @@ PrepareReport prepare_one(const Arguments& arguments, const data::PrepareOptions
 void prepare_mixture(const Arguments& arguments) {
   const data::PrepareOptions& options = arguments.options;
   std::vector<data::MixturePart> parts = data::mixture_parts(options, arguments.weights);
-  std::shared_ptr<const void> lock;
-  show_progress(
-      [&](const data::ProgressCallback& progress) { lock = data::begin_mixture(options, parts, progress); });
+  const std::shared_ptr<const void> lock = with_progress(
+      [&](const data::ProgressCallback& progress) { return data::begin_mixture(options, parts, progress); });
   std::vector<PrepareReport> reports;
   nlohmann::ordered_json json;
   for (const data::MixturePart& part : parts) {

@@ -93,8 +93,7 @@ metrics::LineCounts to_csv(const stdfs::path& source, const std::string& output)
   return counts;
 }
 
-metrics::LineCounts to_tensorboard(const stdfs::path& source, const std::string& output) {
-  const stdfs::path folder = output.empty() ? source.parent_path() / "tensorboard" : stdfs::path(output);
+metrics::LineCounts to_tensorboard(const stdfs::path& source, const stdfs::path& folder) {
   std::optional<metrics::EventFile> events;
   const metrics::LineCounts counts = metrics::for_each_line(source, [&](const metrics::Line& line) {
     if (!events) {
@@ -153,16 +152,15 @@ metrics::LineCounts to_tracker(const stdfs::path& source, const stdfs::path& fol
 }
 
 metrics::LineCounts write(MetricsFormat to, const stdfs::path& source, const std::string& output) {
+  const auto folder = [&](const char* usual) {
+    return output.empty() ? source.parent_path() / usual : stdfs::path(output);
+  };
   switch (to) {
     case MetricsFormat::kCsv: return to_csv(source, output);
-    case MetricsFormat::kTensorboard: return to_tensorboard(source, output);
+    case MetricsFormat::kTensorboard: return to_tensorboard(source, folder("tensorboard"));
     case MetricsFormat::kPrometheus: return to_prometheus(source, output);
-    case MetricsFormat::kWandb:
-      return to_tracker<metrics::WandbRun>(
-          source, output.empty() ? source.parent_path() / "wandb" : stdfs::path(output));
-    case MetricsFormat::kMlflow:
-      return to_tracker<metrics::MlflowRun>(
-          source, output.empty() ? source.parent_path() / "mlruns" : stdfs::path(output));
+    case MetricsFormat::kWandb: return to_tracker<metrics::WandbRun>(source, folder("wandb"));
+    case MetricsFormat::kMlflow: return to_tracker<metrics::MlflowRun>(source, folder("mlruns"));
   }
   return {};
 }
