@@ -19,7 +19,6 @@
 #include "base/terminal/command_line.h"
 #include "base/terminal/status_line.h"
 #include "bootstrap/job.h"
-#include "run/stop_signal.h"
 
 namespace echelon {
 
@@ -61,7 +60,7 @@ ProfileRange read_profile(const std::string& text) {
 void hold_stop_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int number : StopSignal::kSignals) sigaddset(&set, number);
+  for (const int number : {SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGQUIT}) sigaddset(&set, number);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
