@@ -8,11 +8,9 @@
 #include "app/doctor/machine/folder_probe.h"
 #include "app/doctor/report.h"
 #include "base/error.h"
-#include "base/process/process.h"
 #include "base/steady_time.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
-#include "bootstrap/job.h"
 #include "recipe/load.h"
 
 namespace echelon::app::doctor {
@@ -45,22 +43,6 @@ std::optional<SavePrediction> predict_save(const Recipe& recipe, const JobWish& 
                                    std::round(bytes_per_s / 1e6), " MB/s")};
 }
 
-void examine_slurm(const ClusterArguments& arguments, const std::optional<SavePrediction>& save,
-                   Report& report) {
-  std::optional<SlurmState> slurm;
-  report.add(ask_slurm(arguments.timeout_s, slurm));
-  if (!slurm) return;
-  report.add(check_pmix_plugin(*slurm));
-  report.add(check_pmix_version(*slurm, Machine(arguments.common.root), pmix_version()));
-  report.add(check_mpi_default(*slurm));
-  report.add(check_pmix_fence(*slurm, environment_variable("SLURM_PMIX_FENCE")));
-  report.add(check_kill_wait(*slurm, save));
-  report.add(check_job_requeue(*slurm));
-  report.add(check_preemption(*slurm));
-  report.add(check_partition(*slurm, arguments.wish));
-  report.add(check_nodes(*slurm, arguments.wish));
-}
-
 void doctor_cluster(ClusterArguments arguments) {
   const auto start = std::chrono::steady_clock::now();
   std::optional<Recipe> recipe;
@@ -79,7 +61,10 @@ void doctor_cluster(ClusterArguments arguments) {
   }
   const FolderFacts folder = probe_folder(arguments.folder, kProbeBytes);
   Report report("cluster");
-  examine_slurm(arguments, recipe ? predict_save(*recipe, arguments.wish, folder) : std::nullopt, report);
+  std::optional<SlurmState> slurm;
+  report.add(ask_slurm(arguments.timeout_s, slurm));
+  const auto save = recipe ? predict_save(*recipe, arguments.wish, folder) : std::nullopt;
+  if (slurm) report.add(check_slurm(*slurm, Machine(arguments.common.root), arguments.wish, save));
   report.add(judge_folder(folder, true));
   report.finish(arguments.common.json, seconds_since(start));
 }

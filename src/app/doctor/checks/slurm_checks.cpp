@@ -6,7 +6,9 @@
 
 #include "app/doctor/machine/version.h"
 #include "base/number.h"
+#include "base/process/process.h"
 #include "base/str.h"
+#include "bootstrap/job.h"
 
 namespace echelon::app::doctor {
 namespace {
@@ -98,8 +100,6 @@ bool contains(const std::string& list, const std::string& name) {
   return ("," + list + ",").find("," + name + ",") != std::string::npos;
 }
 
-}  // namespace
-
 Finding check_pmix_plugin(const SlurmState& slurm) {
   if (!slurm.mpi_types)
     return unknown("pmix_plugin", "srun --mpi=list does not answer, so its PMIx plugins are unknown",
@@ -117,6 +117,8 @@ Finding check_pmix_plugin(const SlurmState& slurm) {
                                : "srun has " + types.substr(versions, types.find('\n', versions) - versions));
 }
 
+/// The versions of Slurm and PMIx are not a pair that is known to fail. The PMIx version is taken from the
+/// files below /opt/pmix (ParallelCluster's place), else from this program's library (`client`).
 Finding check_pmix_version(const SlurmState& slurm, const Machine& machine, const std::string& client) {
   const std::string slurm_text = slurm.settings["SLURM_VERSION"];
   const std::string installed = version_line(machine.text(kPmixFile).value_or(""));
@@ -148,6 +150,8 @@ Finding check_mpi_default(const SlurmState& slurm) {
       "srun --mpi=pmix as cluster/slurm/train.sbatch does");
 }
 
+/// Checks which algorithm PMIx fences use. `environment`: value of SLURM_PMIX_FENCE, which overrides
+/// mpi.conf.
 Finding check_pmix_fence(const SlurmState& slurm, const std::string& environment) {
   const bool from_environment = !environment.empty();
   std::string fence = from_environment ? environment : slurm.settings["PMIxCollFence"];
@@ -168,6 +172,7 @@ Finding check_pmix_fence(const SlurmState& slurm, const std::string& environment
       advice);
 }
 
+/// The time between the signal that ends a job and SIGKILL is long enough for a save.
 Finding check_kill_wait(const SlurmState& slurm, const std::optional<SavePrediction>& save) {
   const std::string text = slurm.settings["KillWait"];
   const std::optional<std::int64_t> wait = slurm_seconds(text);
@@ -237,6 +242,7 @@ Finding check_partition(const SlurmState& slurm, const JobWish& wish) {
                              (*partition)["MaxTime"]));
 }
 
+/// Reports nodes that accept no jobs, and whether enough others remain for `wish`.
 Finding check_nodes(const SlurmState& slurm, const JobWish& wish) {
   const SlurmRecord* partition = partition_of(slurm, wish);
   const std::string name = partition == nullptr ? "" : (*partition)["PartitionName"];
@@ -265,6 +271,17 @@ Finding check_nodes(const SlurmState& slurm, const JobWish& wish) {
                  advice, bad);
   }
   return warning("nodes", text, advice, bad);
+}
+
+}  // namespace
+
+std::vector<Finding> check_slurm(const SlurmState& slurm, const Machine& machine, const JobWish& wish,
+                                 const std::optional<SavePrediction>& save) {
+  return {check_pmix_plugin(slurm),     check_pmix_version(slurm, machine, pmix_version()),
+          check_mpi_default(slurm),     check_pmix_fence(slurm, environment_variable("SLURM_PMIX_FENCE")),
+          check_kill_wait(slurm, save), check_job_requeue(slurm),
+          check_preemption(slurm),      check_partition(slurm, wish),
+          check_nodes(slurm, wish)};
 }
 
 }  // namespace echelon::app::doctor
