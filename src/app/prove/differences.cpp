@@ -15,21 +15,25 @@ constexpr double kRounding = 1e-4;
 /// Updates below this share of a weight are lost in its rounding.
 constexpr double kLeastUpdate = 1e-4;
 
-double square_of(double x) {
-  return x * x;
+/// The sum of (values - from)^2; null: from 0.
+double squares(const std::vector<float>& values, const std::vector<float>* from) {
+  double sum = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double difference = double{values[i]} - (from == nullptr ? 0.0 : double{from->at(i)});
+    sum += difference * difference;
+  }
+  return sum;
 }
 
 /// Root of the mean square of expected - from over all tensors.
 double typical(const Tensors& expected, const Tensors* from) {
-  double squares = 0;
+  double sum = 0;
   double count = 0;
   for (const auto& [name, values] : expected) {
-    const std::vector<float>* base = from == nullptr ? nullptr : &from->at(name);
-    for (std::size_t i = 0; i < values.size(); ++i)
-      squares += square_of(double{values[i]} - (base == nullptr ? 0.0 : double{(*base)[i]}));
+    sum += squares(values, from == nullptr ? nullptr : &from->at(name));
     count += static_cast<double>(values.size());
   }
-  return std::sqrt(squares / std::max(count, 1.0));
+  return std::sqrt(sum / std::max(count, 1.0));
 }
 
 }  // namespace
@@ -57,16 +61,10 @@ Distances distances(const Tensors& got, const Tensors& expected, const Tensors* 
       continue;
     }
     const std::vector<float>* base = from == nullptr ? nullptr : &from->at(name);
-    double apart = 0;
-    double size = 0;
-    double whole = 0;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      whole += square_of(values[i]);
-      apart += square_of(double{other->second[i]} - double{values[i]});
-      size += square_of(double{values[i]} - (base == nullptr ? 0.0 : double{(*base)[i]}));
-    }
+    const double apart = squares(values, &other->second);
     const double least = kLeastShare * typically * std::sqrt(static_cast<double>(values.size()));
-    const double divisor = std::max({std::sqrt(size), least, kLeastUpdate * std::sqrt(whole)});
+    const double divisor = std::max(
+        {std::sqrt(squares(values, base)), least, kLeastUpdate * std::sqrt(squares(values, nullptr))});
     found[name] = apart == 0 ? 0 : std::sqrt(apart) / divisor;
   }
   return found;
@@ -76,11 +74,8 @@ double overall_distance(const Tensors& got, const Tensors& expected) {
   double apart = 0;
   double size = 0;
   for (const auto& [name, values] : expected) {
-    const std::vector<float>& other = got.at(name);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      apart += square_of(double{other.at(i)} - double{values[i]});
-      size += square_of(values[i]);
-    }
+    apart += squares(values, &got.at(name));
+    size += squares(values, nullptr);
   }
   return std::sqrt(apart / size);
 }

@@ -1,6 +1,5 @@
 #include "app/prove/trial_run.h"
 
-#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -8,11 +7,11 @@
 #include "base/files/fs.h"
 #include "base/files/new_file.h"
 #include "base/foreign_json.h"
-#include "base/half.h"
 #include "base/process/program.h"
 #include "base/str.h"
 #include "checkpoint/folder/run_folder.h"
 #include "checkpoint/read/reader.h"
+#include "families/convert.h"
 
 namespace echelon::app {
 namespace {
@@ -74,16 +73,9 @@ std::vector<float> values_of(const checkpoint::Reader& reader, const checkpoint:
   std::uint64_t count = 1;
   for (const std::int64_t size : tensor.shape) count *= static_cast<std::uint64_t>(size);
   std::vector<float> values(count);
-  if (tensor.dtype == DType::kF32) {
-    reader.read(tensor.name, 0, count, std::as_writable_bytes(std::span(values)));
-    return values;
-  }
-  if (tensor.dtype != DType::kBF16)
-    throw Error(Code::kCheckpoint, "tensor '", tensor.name, "' is ", name_of(tensor.dtype),
-                "; expected fp32 or bf16");
-  std::vector<std::uint16_t> halves(count);
-  reader.read(tensor.name, 0, count, std::as_writable_bytes(std::span(halves)));
-  std::ranges::transform(halves, values.begin(), [](std::uint16_t half) { return bf16_to_float(half); });
+  std::vector<std::byte> stored(count * size_of(tensor.dtype));
+  reader.read(tensor.name, 0, count, stored);
+  families::convert(stored, tensor.dtype, std::as_writable_bytes(std::span(values)), DType::kF32);
   return values;
 }
 
