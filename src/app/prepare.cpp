@@ -188,7 +188,7 @@ void prepare_sources(Arguments arguments, const CLI::App& command) {
   options.format = choice_of<data::TextFormat>(arguments.format).value_or(options.format);
   options.on_bad_record =
       choice_of<data::BadRecords>(arguments.on_bad_record).value_or(options.on_bad_record);
-  if (!options.chats()) refuse_chat_options(command);
+  if (!options.chats()) refuse_chat_options(command, "--format chat or preference");
   if (!arguments.weights.empty()) return prepare_mixture(arguments);
   const PrepareReport report = prepare_one(arguments, options);
   if (arguments.json) {

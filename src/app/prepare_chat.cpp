@@ -88,10 +88,10 @@ void add_chat_options(CLI::App& command, data::ChatOptions& options, std::uint64
   add("--show", shown, "Print this many conversations with what is trained in brackets")->type_name("N");
 }
 
-void refuse_chat_options(const CLI::App& command) {
+void refuse_chat_options(const CLI::App& command, const char* needed) {
   for (const CLI::Option* option : command.get_options()) {
     if (option->get_group() == kChats && option->count() > 0)
-      throw Error(Code::kUsage, option->get_name(), " needs --format chat or preference");
+      throw Error(Code::kUsage, option->get_name(), " needs ", needed);
   }
 }
 

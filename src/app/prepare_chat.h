@@ -17,8 +17,8 @@ void add_template_options(CLI::App& command, data::ChatOptions& options);
 /// Adds the options of --format chat. `shown` counts conversations to print. Both must outlive the command.
 void add_chat_options(CLI::App& command, data::ChatOptions& options, std::uint64_t& shown);
 
-/// Throws Error(kUsage) if one of these options was given.
-void refuse_chat_options(const CLI::App& command);
+/// Throws Error(kUsage) if one of these options was given. `needed`: what they need.
+void refuse_chat_options(const CLI::App& command, const char* needed);
 
 /// The audit, for people.
 void print_audit(const data::ChatAudit& audit);

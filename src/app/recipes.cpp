@@ -10,6 +10,7 @@
 #include "base/files/fs.h"
 #include "base/files/new_file.h"
 #include "base/foreign_text.h"
+#include "base/number.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
 #include "recipe/builtin.h"
@@ -33,8 +34,7 @@ void list() {
   for (const recipe::BuiltinRecipe& recipe : recipe::builtin_recipes())
     width = std::max(width, recipe.name.size());
   for (const recipe::BuiltinRecipe& recipe : recipe::builtin_recipes()) {
-    std::cout << recipe.name << std::string(width + 2 - recipe.name.size(), ' ') << recipe::summary(recipe)
-              << '\n';
+    std::cout << padded(std::string(recipe.name), width + 2) << recipe::summary(recipe) << '\n';
   }
 }
 

@@ -3,7 +3,6 @@
 
 #include "app/commands.h"
 #include "app/supervise/supervisor.h"
-#include "base/error.h"
 #include "base/terminal/command_line.h"
 
 namespace echelon::app {

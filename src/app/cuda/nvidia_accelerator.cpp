@@ -3,11 +3,10 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <cuda_runtime.h>
 
-#include <cctype>
-
 #include "app/cuda/nvidia_kernels.h"
 #include "app/cuda/peak.h"
 #include "app/engine/accelerator.h"
+#include "base/number.h"
 #include "base/str.h"
 #include "comm/nccl/cuda_resources.h"
 #include "comm/nccl/nccl_communicator.h"
@@ -63,9 +62,7 @@ class NvidiaAccelerator final : public Accelerator {
   std::string bus_id(int device) const override {
     char id[32] = {};
     check_cuda(cudaDeviceGetPCIBusId(&id[0], sizeof id, device), "querying a GPU's place on the bus");
-    std::string text = id;
-    for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    return text;
+    return in_lower_case(&id[0]);
   }
 
   void select(int device) override {

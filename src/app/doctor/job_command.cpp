@@ -13,7 +13,6 @@
 #include "app/launcher/launch.h"
 #include "app/launcher/step.h"
 #include "app/plugin.h"
-#include "base/files/fs.h"
 #include "base/files/new_file.h"
 #include "base/process/process.h"
 #include "base/steady_time.h"

@@ -36,17 +36,6 @@ Path choose(const Recipe& recipe, const Path& checkpoints) {
   return newest.folder();
 }
 
-/// Runs the program to its end. Returns its exit code, 128 + n when signal n ended it.
-int run(const std::vector<std::string>& command) {
-  // Its output belongs to the log. It would also fail if nobody reads standard output any more.
-  const ProgramRun ran =
-      run_program(command, {.own_group = false, .output = ProgramOptions::Output::kStandardError});
-  if (!ran.found) {
-    throw Error(Code::kEnvironment, "'", command[0], "' cannot be started: checkpoint.consolidate needs it");
-  }
-  return ran.status;
-}
-
 }  // namespace
 
 void consolidate_run(const Recipe& recipe, const Path& root) {
@@ -70,10 +59,14 @@ void consolidate_run(const Recipe& recipe, const Path& root) {
   std::vector<std::string> command{tool.string(), "consolidate", from.string(),  "--to",
                                    format,        "--output",    output.string()};
   if (recipe.run.allow_foreign_folder) command.emplace_back("--allow-foreign-folder");
-  const int code = run(command);
-  if (code != 0) {
+  // Its output belongs to the log. It would also fail if nobody reads standard output any more.
+  const ProgramRun run =
+      run_program(command, {.own_group = false, .output = ProgramOptions::Output::kStandardError});
+  if (!run.found)
+    throw Error(Code::kEnvironment, "'", command[0], "' cannot be started: checkpoint.consolidate needs it");
+  if (run.status != 0) {
     throw Error(Code::kCheckpoint, "the run is complete and its checkpoint intact, but '", output.string(),
-                "' could not be made (echelon-ckpt: exit code ", code,
+                "' could not be made (echelon-ckpt: exit code ", run.status,
                 "); make it by hand: echelon-ckpt consolidate ", from.string(), " --to ", format,
                 " --output ", output.string());
   }

@@ -38,13 +38,6 @@ void check(const GenerateOptions& search) {
     throw Error(Code::kUsage, "--top-k and --top-p limit the sampling: give --temperature too, such as 1");
 }
 
-void require_no_chat_options(const CLI::App& command) {
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->get_group() == kChats && option->count() > 0)
-      throw Error(Code::kUsage, option->get_name(), " needs --chat");
-  }
-}
-
 /// The checks of a call without prompts.
 void require_input(bool chat, int ranks) {
   if (!chat) throw Error(Code::kUsage, "--prompt or --prompt-file is required; try 'echelon sample --help'");
@@ -61,7 +54,7 @@ int sample(SampleArguments arguments, const CLI::App& command) {
     ranks = local_ranks(arguments.ranks);
     if (!request.prompt_file.empty()) request.prompts = lines_of(request.prompt_file);
     if (arguments.chats) request.chat = arguments.chat;
-    if (!request.chat) require_no_chat_options(command);
+    if (!request.chat) refuse_chat_options(command, "--chat");
     if (request.prompts.empty()) require_input(request.chat.has_value(), ranks);
     check(request.search);
   });

@@ -1,5 +1,5 @@
-#include <cstdio>
 #include <cstdlib>
+#include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -51,9 +51,7 @@ class ProofFolder : NotCopied {
 };
 
 std::string short_number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1e", value);
-  return text;
+  return str(std::scientific, std::setprecision(1), value);
 }
 
 constexpr std::size_t kNameWidth = 70;

@@ -10,6 +10,7 @@
 #include "base/process/program.h"
 #include "base/str.h"
 #include "checkpoint/folder/run_folder.h"
+#include "checkpoint/format/geometry.h"
 #include "checkpoint/read/reader.h"
 #include "families/convert.h"
 
@@ -70,8 +71,7 @@ void read_metrics(const Trial& trial, Left& left) {
 }
 
 std::vector<float> values_of(const checkpoint::Reader& reader, const checkpoint::TensorInfo& tensor) {
-  std::uint64_t count = 1;
-  for (const std::int64_t size : tensor.shape) count *= static_cast<std::uint64_t>(size);
+  const std::uint64_t count = checkpoint::element_count(tensor);
   std::vector<float> values(count);
   std::vector<std::byte> stored(count * size_of(tensor.dtype));
   reader.read(tensor.name, 0, count, stored);

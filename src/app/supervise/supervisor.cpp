@@ -18,6 +18,7 @@
 #include "base/files/own_file.h"
 #include "base/log.h"
 #include "base/net/handshake.h"
+#include "base/number.h"
 #include "base/process/process.h"
 #include "base/process/program.h"
 #include "base/steady_time.h"
@@ -36,21 +37,13 @@ constexpr double kBetweenQuestions_s = 2;
 constexpr int kControllerIsAway_min = 10;
 constexpr std::uint64_t kMostBytesOfNotes = std::uint64_t{16} << 20;
 
-/// "1772364600.123456": ranks account for the time since then.
-std::string start_time() {
-  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(
-                      std::chrono::system_clock::now().time_since_epoch())
-                      .count();
-  return str(us / 1'000'000, ".", std::to_string(1'000'000 + us % 1'000'000).substr(1));
-}
-
 }  // namespace
 
 Supervisor::Supervisor(Options options) : options_(std::move(options)) {
   // What others could write to would decide what this job does.
   const mode_t before = ::umask(0);
   ::umask(before | S_IWGRP | S_IWOTH);
-  started_at_ = start_time();
+  started_at_ = fixed(utc_now_s(), 6);
   // A program inside of a container that srun makes cannot be looked for here.
   if (options_.srun_options.empty() && find_program(options_.program[0]).empty())
     throw Error(Code::kEnvironment, "job ", job_.number(), " cannot start: ", options_.program[0],
@@ -266,7 +259,7 @@ void Supervisor::restart() {
   ++facts_.restarts;
   say(str(reason, " and starts again in place on ", join(on_, ","), left_out.empty() ? "" : " without ",
           join(left_out, ","), " (restart ", facts_.restarts, " of at most ", options_.max_restarts, ")"));
-  started_at_ = start_time();
+  started_at_ = fixed(utc_now_s(), 6);
   const std::map<std::string, std::string> more{
       {"ECHELON_RESTART_IN_PLACE", str(facts_.restarts)},
       {"ECHELON_FAILED_AT", lost_ ? in_thousandths(lost_->failed_s) : started_at_},

@@ -74,7 +74,7 @@ class Supervisor {
   std::map<std::string, std::string> variables_;  ///< of all ranks of the job
 
   // State of the present start.
-  std::string started_at_;
+  std::string started_at_;  ///< "1772364600.123456": ranks account for the time since then
   std::string token_;
   std::optional<std::string> opening_;  ///< of the run folder, the last one before this start
   Nodes on_;                            ///< that ranks run on

@@ -4,9 +4,7 @@
 #include <c10/util/ParallelGuard.h>
 
 #include <algorithm>
-#include <functional>
 #include <limits>
-#include <numeric>
 #include <unordered_map>
 
 #include "app/engine/answer.h"
@@ -17,6 +15,7 @@
 #include "book/communicator.h"
 #include "book/device.h"
 #include "book/device_kernels.h"
+#include "checkpoint/format/geometry.h"
 #include "checkpoint/write/staging.h"
 #include "optim/optimizer.h"
 #include "shard/memory/host_memory.h"
@@ -235,9 +234,8 @@ void describe(const Recipe& recipe, const TrainState& state, int ranks, forecast
   result.unit_tree = describe_units(model.plan(), model.groups().shard().size(), state_bytes(recipe.optim));
   result.rank_checkpoint_bytes = static_cast<std::int64_t>(bytes_to_save(state));
   for (const checkpoint::TensorInfo& tensor : global_tensors(state)) {
-    const std::int64_t elements =
-        std::accumulate(tensor.shape.begin(), tensor.shape.end(), std::int64_t{1}, std::multiplies<>());
-    result.checkpoint_bytes += elements * static_cast<std::int64_t>(size_of(tensor.dtype));
+    result.checkpoint_bytes +=
+        static_cast<std::int64_t>(checkpoint::element_count(tensor) * size_of(tensor.dtype));
   }
 }
 
