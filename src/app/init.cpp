@@ -41,20 +41,12 @@ inline constexpr std::array<std::string_view, 3> echelon::kWords<echelon::app::G
 namespace echelon::app {
 namespace {
 
-/// The machines of a job: "2 x 8 h100", "1 x 2 cpu".
-struct Machines {
-  int nodes = 1;
-  int ranks_per_node = 1;
-  std::string device = "cpu";  ///< a name that `plan --gpu` takes
-  [[nodiscard]] int ranks() const { return nodes * ranks_per_node; }
-};
-
 /// The answers from which a recipe is drafted.
 struct Answers {
   Goal goal = Goal::kPretrain;
   std::string model;  ///< pretrain: a preset; else a Hugging Face folder
   std::string data;   ///< folder that `prepare` made: train.tok, and perhaps valid.tok
-  Machines machines;
+  PlanTarget machines;
   std::int64_t steps = 0;
 };
 
@@ -120,10 +112,10 @@ void add_data(const Answers& answers, const Circumstances& circumstances, std::i
 
 /// The recipe's keys in the order in which they are written: neighbors with a common section.
 std::vector<recipe::DraftLine> draft(const Answers& answers, const Circumstances& circumstances) {
-  const bool on_gpu = answers.machines.device != "cpu";
+  const bool on_gpu = answers.machines.gpu != "cpu";
   const Usual values = usual(answers.goal, on_gpu);
   const std::int64_t seq_len = std::min(values.longest, circumstances.max_positions);
-  const std::int64_t batch = batch_of(values.tokens, seq_len, answers.machines.ranks());
+  const std::int64_t batch = batch_of(values.tokens, seq_len, answers.machines.job.ranks);
   const auto every = [&](std::int64_t parts) {
     return std::to_string(std::max<std::int64_t>(1, answers.steps / parts));
   };
@@ -181,16 +173,18 @@ std::vector<std::string> presets() {
 }
 
 /// "2 x 8 h100", "2x8 h100", "1 x 2 cpu".
-Machines read_machines(const std::string& text) {
+PlanTarget read_machines(const std::string& text) {
   std::istringstream in(text);
-  Machines machines;
+  PlanTarget machines;
+  int nodes = 0;
+  int per_node = 0;
   char times = 0;
-  in >> machines.nodes >> times >> machines.ranks_per_node >> machines.device;
-  if (!in || times != 'x' || machines.nodes < 1 || machines.ranks_per_node < 1 || machines.nodes > 100'000 ||
-      machines.ranks_per_node > 1024)
+  in >> nodes >> times >> per_node >> machines.gpu;
+  if (!in || times != 'x' || nodes < 1 || per_node < 1 || nodes > 100'000 || per_node > 1024)
     throw Error(Code::kUsage, '\'', printable(text),
                 "'; expected NODES x RANKS DEVICE, such as 2 x 8 h100, or 1 x 2 cpu");
-  if (machines.device != "cpu") machines.device = forecast::find_device(machines.device).name;
+  if (machines.gpu != "cpu") machines.gpu = forecast::find_device(machines.gpu).name;
+  machines.job = {.ranks = nodes * per_node, .ranks_per_node = per_node};
   return machines;
 }
 
@@ -310,13 +304,11 @@ Answers ask_all(const InitArguments& given, Circumstances& circumstances) {
 }
 
 /// The changes with which the recipe fits into the memory of a rank and takes the shortest steps.
-std::vector<std::string> fitting(const Machines& machines, const std::string& text) {
-  PlanTarget target{.gpu = machines.device,
-                    .job = {.ranks = machines.ranks(), .ranks_per_node = machines.ranks_per_node}};
-  if (machines.device == "cpu")  // as much as this machine has
-    target.memory_bytes =
-        static_cast<double>(doctor::Machine("/").memory_bytes().value_or(0)) / machines.ranks_per_node;
-  const FitResult result = find_fit(Planner(target), [&](const std::vector<std::string>& overrides) {
+std::vector<std::string> fitting(PlanTarget machines, const std::string& text) {
+  if (machines.gpu == "cpu")  // as much as this machine has
+    machines.memory_bytes =
+        static_cast<double>(doctor::Machine("/").memory_bytes().value_or(0)) / machines.job.ranks_per_node;
+  const FitResult result = find_fit(Planner(machines), [&](const std::vector<std::string>& overrides) {
     return parse("init", text, overrides).recipe;
   });
   if (result.fitting.empty())
@@ -333,13 +325,13 @@ void init(const InitArguments& arguments) {
   const Answers answers = ask_all(arguments, circumstances);
   std::vector<recipe::DraftLine> lines = draft(answers, circumstances);
   recipe::set_values(fitting(answers.machines, recipe::yaml_of(lines, "")), lines);
-  const Machines& machines = answers.machines;
-  const std::string start =
-      machines.nodes == 1 ? str("echelon train ", arguments.output, " --ranks ", machines.ranks_per_node)
-                          : str("echelon submit ", arguments.output, " --nodes ", machines.nodes,
-                                " --tasks-per-node ", machines.ranks_per_node);
+  const forecast::JobShape& job = answers.machines.job;
+  const std::string start = job.nodes() == 1
+                                ? str("echelon train ", arguments.output, " --ranks ", job.ranks_per_node)
+                                : str("echelon submit ", arguments.output, " --nodes ", job.nodes(),
+                                      " --tasks-per-node ", job.ranks_per_node);
   const std::string text = recipe::yaml_of(
-      lines, str("# For ", machines.nodes, " x ", machines.ranks_per_node, " ranks on ", machines.device,
+      lines, str("# For ", job.nodes(), " x ", job.ranks_per_node, " ranks on ", answers.machines.gpu,
                  ". Every key: docs/recipe.md, or echelon validate --reference\n#   ", start, "\n"));
   (void)parse(arguments.output, text);
   fs::publish_file(arguments.output, text, Code::kUsage);

@@ -1,5 +1,4 @@
 #pragma once
-#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -68,14 +67,17 @@ struct MatmulResult {
 /// Flattened values by the name of their weight.
 using Tensors = std::map<std::string, std::vector<float>>;
 
-/// Training of one process as the reference has it (src/reference).
-struct ReferenceResult {
+/// What training leaves.
+struct Trained {
   std::vector<double> loss;  ///< of each step
   std::vector<double> grad_norm;
   std::vector<double> lr;
+  Tensors weights;   ///< after the last step
+  Tensors averages;  ///< of weights, with optim.ema_decay
+};
+/// Training of one process as the reference has it (src/reference).
+struct ReferenceResult : Trained {
   Tensors gradients;          ///< of the last step, before clipping
-  Tensors weights;            ///< after it
-  Tensors averages;           ///< with optim.ema_decay
   Tensors largest_gradients;  ///< of each element over all updates, as absolute values
 };
 

@@ -230,7 +230,7 @@ class Prover {
   }
 
   /// The distance of `other` from `right`.
-  std::vector<Difference> differences_of_training(const Left& other, const ReferenceResult& right) const {
+  std::vector<Difference> differences_of_training(const Trained& other, const ReferenceResult& right) const {
     std::vector<Difference> found{
         of_steps("loss", kTrainedLoss, other.loss, right.loss),
         of_steps("grad_norm", kTrainedNorm, other.grad_norm, right.grad_norm),
@@ -258,12 +258,7 @@ class Prover {
     ProofPart& part = begin(str(kProvedSteps, " steps with ", word_of(small_.optim.kind), ", in fp32"));
     const ReferenceResult right = reference(small_, weights_, DType::kF64);
     const ReferenceResult in_fp32 = reference(small_, weights_, DType::kF32);
-    const std::vector<Difference> rounded = differences_of_training({.loss = in_fp32.loss,
-                                                                     .grad_norm = in_fp32.grad_norm,
-                                                                     .lr = in_fp32.lr,
-                                                                     .weights = in_fp32.weights,
-                                                                     .averages = in_fp32.averages},
-                                                                    right);
+    const std::vector<Difference> rounded = differences_of_training(in_fp32, right);
     const Trial own = trial(small_, ranks_);
     compare_training(part, own.name, run_trial(own), right, rounded);
     // It keeps gathered weights, which an update must replace, from step to step.

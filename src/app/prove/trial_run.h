@@ -14,14 +14,9 @@ struct Trial {
 };
 
 /// The results of a run: its metrics, NaN where a line has no number, and its newest checkpoint.
-struct Left {
-  std::vector<double> loss;  ///< of each step
-  std::vector<double> grad_norm;
-  std::vector<double> lr;
-  std::vector<double> loss_scale;  ///< after it; of fp16
-  Tensors weights;
-  Tensors averages;  ///< of weights, with optim.ema_decay
-  Tensors moments;   ///< SGD's momentum, else empty
+struct Left : Trained {
+  std::vector<double> loss_scale;  ///< after each step; of fp16
+  Tensors moments;                 ///< SGD's momentum, else empty
 };
 
 /// Trains by `echelon train`, with run.dir in the recipe, and reads what it left. Goes on from a checkpoint
