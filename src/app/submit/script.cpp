@@ -9,20 +9,6 @@ namespace {
 
 constexpr std::string_view kDirective = "#SBATCH --";
 
-/// Collects `#SBATCH` lines of options that are given, each checked.
-class Directives {
- public:
-  void add(const std::string& text) { text_ += str(kDirective, text, "\n"); }
-  /// Adds nothing if `text` is empty (option not given).
-  void add(const Word& word, const std::string& option, const std::string& text) {
-    if (!text.empty()) add(str(option, "=", checked(word, "--" + option, text)));
-  }
-  [[nodiscard]] const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
 /// In an array, {task} becomes a number when the job runs. Otherwise the word check refuses its braces.
 void check_folders(const Options& options, const Place& place) {
   (void)checked(words::kPath, "the current folder", place.work_dir);
@@ -32,31 +18,35 @@ void check_folders(const Options& options, const Place& place) {
 }
 
 std::string directives(const Options& options, const Allocation& job, const Place& place) {
-  Directives lines;
-  lines.add(words::kJobName, "job-name", place.job_name);
-  lines.add(str("chdir=", place.work_dir));
-  lines.add(str("output=", with_task(place.run_dir, "%a"), "/", log_name(!options.array.empty())));
-  lines.add(str("nodes=", job.nodes + job.spare_nodes));
-  lines.add(str("ntasks-per-node=", job.tasks_per_node));
-  lines.add(words::kGres, "gpus-per-node", options.gpus_per_node);
-  lines.add(words::kGres, "gres", options.gres);
-  lines.add(words::kNames, "partition", options.partition);
-  lines.add(words::kName, "account", options.account);
-  lines.add(words::kName, "qos", options.qos);
-  lines.add(words::kConstraint, "constraint", options.constraint);
-  lines.add(words::kNodes, "exclude", options.exclude);
-  lines.add(str("time=", slurm_time(job.time_s)));
-  lines.add(str("signal=USR2@", job.stop_before_s));
-  if (!options.array.empty() && !array_tasks(options.array).empty()) lines.add(str("array=", options.array));
+  std::string lines;
+  const auto add = [&lines](const std::string& text) { lines += str(kDirective, text, "\n"); };
+  const auto add_if_given = [&add](const Word& word, const std::string& option, const std::string& text) {
+    if (!text.empty()) add(str(option, "=", checked(word, "--" + option, text)));
+  };
+  add_if_given(words::kJobName, "job-name", place.job_name);
+  add(str("chdir=", place.work_dir));
+  add(str("output=", with_task(place.run_dir, "%a"), "/", log_name(!options.array.empty())));
+  add(str("nodes=", job.nodes + job.spare_nodes));
+  add(str("ntasks-per-node=", job.tasks_per_node));
+  add_if_given(words::kGres, "gpus-per-node", options.gpus_per_node);
+  add_if_given(words::kGres, "gres", options.gres);
+  add_if_given(words::kNames, "partition", options.partition);
+  add_if_given(words::kName, "account", options.account);
+  add_if_given(words::kName, "qos", options.qos);
+  add_if_given(words::kConstraint, "constraint", options.constraint);
+  add_if_given(words::kNodes, "exclude", options.exclude);
+  add(str("time=", slurm_time(job.time_s)));
+  add(str("signal=USR2@", job.stop_before_s));
+  if (!options.array.empty() && !array_tasks(options.array).empty()) add(str("array=", options.array));
   if (!options.dependency.empty()) {
     check_dependency(options.dependency);
-    lines.add(str("dependency=", options.dependency));
+    add(str("dependency=", options.dependency));
   }
-  lines.add(options.max_requeues > 0 ? "requeue" : "no-requeue");
+  add(options.max_requeues > 0 ? "requeue" : "no-requeue");
   // mem=0, all memory of a node: where Slurm tracks memory, an exclusive job has only the default share of
   // it.
-  for (const char* always : {"open-mode=append", "exclusive", "mem=0", "wait-all-nodes=1"}) lines.add(always);
-  return lines.text();
+  for (const char* always : {"open-mode=append", "exclusive", "mem=0", "wait-all-nodes=1"}) add(always);
+  return lines;
 }
 
 bool by_apptainer(const Options& options) {

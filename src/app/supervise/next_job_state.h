@@ -53,8 +53,8 @@ struct JobFacts {
   std::int64_t restarts = 0;        ///< in place, in this start of the job
   std::int64_t requeues = 0;        ///< before this start of the job
   int failures_at_step = 0;         ///< in a row at lost_step, the last one included
-  int clear_nodes = 0;              ///< that ranks may start on
-  int wanted_nodes = 0;             ///< that the run had at first
+  std::int64_t clear_nodes = 0;     ///< that ranks may start on
+  std::int64_t wanted_nodes = 0;    ///< that the run had at first
   bool enough_nodes = false;        ///< for all ranks, or for as many as the run may continue with
   int fruitless_starts = 0;         ///< in a row, that made no new checkpoint
   std::int64_t committed_step = 0;  ///< of the newest checkpoint

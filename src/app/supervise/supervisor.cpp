@@ -56,8 +56,8 @@ Supervisor::Supervisor(Options options) : options_(std::move(options)) {
 
 void Supervisor::check_nodes() {
   const auto nodes = static_cast<std::int64_t>(job_.nodes().size());
-  wanted_ = nodes - options_.spare_nodes;
-  if (wanted_ < 1)
+  facts_.wanted_nodes = nodes - options_.spare_nodes;
+  if (facts_.wanted_nodes < 1)
     throw Error(Code::kUsage, "job ", job_.number(), " cannot start: --spare-nodes (ECHELON_SPARE_NODES) is ",
                 options_.spare_nodes, ", and the job has ", nodes, " nodes; expected at least one more");
   if (job_.tasks_per_node() == 0 && options_.spare_nodes > 0)
@@ -65,8 +65,7 @@ void Supervisor::check_nodes() {
                 " cannot start: spare nodes need as many tasks on each node: use "
                 "--ntasks-per-node in place of --ntasks");
   if (job_.tasks_per_node() == 0) options_.max_restarts = 0;
-  on_ = {job_.nodes().begin(), job_.nodes().begin() + wanted_};
-  facts_.wanted_nodes = static_cast<int>(wanted_);
+  on_ = {job_.nodes().begin(), job_.nodes().begin() + facts_.wanted_nodes};
 }
 
 /// What `echelon submit` writes into its scripts, for one that was written by hand.
@@ -88,8 +87,9 @@ void Supervisor::ask_program() {
   while (options_.run_dir.ends_with('\n')) options_.run_dir.pop_back();
   options_.allow_foreign_folder = answer({"--value", "run.allow_foreign_folder"}, true).starts_with("true");
   if (options_.max_restarts == 0) return;
-  std::istringstream counts(answer(
-      {"--ranks", str(wanted_ * job_.tasks_per_node()), "--fewer-nodes", str(job_.tasks_per_node())}, false));
+  std::istringstream counts(answer({"--ranks", str(facts_.wanted_nodes * job_.tasks_per_node()),
+                                    "--fewer-nodes", str(job_.tasks_per_node())},
+                                   false));
   for (std::int64_t count = 0; counts >> count;) options_.fewer_nodes.push_back(count);
 }
 
@@ -233,21 +233,21 @@ void Supervisor::clear() {
   job_.update_nodes();
   ClearRequest request{.asked = job_.answering_nodes(),
                        .before = on_,
-                       .wanted = wanted_,
+                       .wanted = facts_.wanted_nodes,
                        .all = failures_.of_same > 1,  // the node may be left out, too
                        .started_at = started_at_};
   if (lost_ && lost_->node_suspect) std::erase(request.asked, lost_->host);
   cleared_ = clear_nodes(request);
   if (failures_.of_same > 1 && lost_ && cleared_.clear.erase(lost_->host) > 0)
     note_suspect(logs(), lost_->host, str("failed ", failures_.of_same, " times at step ", lost_->step));
-  const auto clear = static_cast<std::int64_t>(cleared_.clear.size());
-  facts_.clear_nodes = static_cast<int>(clear);
-  facts_.enough_nodes = nodes_of_next_start(clear, wanted_, options_.fewer_nodes) > 0;
+  facts_.clear_nodes = std::ssize(cleared_.clear);
+  facts_.enough_nodes =
+      nodes_of_next_start(facts_.clear_nodes, facts_.wanted_nodes, options_.fewer_nodes) > 0;
 }
 
 void Supervisor::restart() {
   const Nodes before = on_;
-  on_ = choose_nodes(job_.nodes(), before, cleared_.clear, wanted_, options_.fewer_nodes);
+  on_ = choose_nodes(job_.nodes(), before, cleared_.clear, facts_.wanted_nodes, options_.fewer_nodes);
   give_back_unclear_nodes();
   end_ranks(0);
   Nodes left_out;

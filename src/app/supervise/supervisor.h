@@ -68,7 +68,6 @@ class Supervisor {
   Options options_;
   StopSignal stop_;
   SlurmJob job_;
-  std::int64_t wanted_ = 0;  ///< nodes that the run has at first
   JobFacts facts_;
   std::vector<StartNote> notes_;
   std::map<std::string, std::string> variables_;  ///< of all ranks of the job
