@@ -8,6 +8,7 @@
 #include "app/doctor/machine/folder_probe.h"
 #include "app/doctor/report.h"
 #include "base/error.h"
+#include "base/process/slurm_text.h"
 #include "base/steady_time.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
@@ -61,10 +62,8 @@ void doctor_cluster(ClusterArguments arguments) {
   }
   const FolderFacts folder = probe_folder(arguments.folder, kProbeBytes);
   Report report("cluster");
-  std::optional<SlurmState> slurm;
-  report.add(ask_slurm(arguments.timeout_s, slurm));
   const auto save = recipe ? predict_save(*recipe, arguments.wish, folder) : std::nullopt;
-  if (slurm) report.add(check_slurm(*slurm, Machine(arguments.common.root), arguments.wish, save));
+  report.add(check_slurm(arguments.timeout_s, Machine(arguments.common.root), arguments.wish, save));
   report.add(judge_folder(folder, true));
   report.finish(arguments.common.json, seconds_since(start));
 }

@@ -7,11 +7,20 @@
 #include "app/doctor/machine/version.h"
 #include "base/number.h"
 #include "base/process/process.h"
+#include "base/process/program.h"
+#include "base/process/slurm_text.h"
 #include "base/str.h"
 #include "bootstrap/job.h"
 
 namespace echelon::app::doctor {
 namespace {
+
+struct SlurmState {
+  SlurmRecord settings;                  ///< scontrol show config
+  std::vector<SlurmRecord> partitions;   ///< scontrol --oneliner show partition
+  std::vector<SlurmRecord> nodes;        ///< scontrol --oneliner show nodes
+  std::optional<std::string> mpi_types;  ///< srun --mpi=list; nothing if srun fails
+};
 
 constexpr const char* kPmixFile = "/opt/pmix/lib/pkgconfig/pmix.pc";
 
@@ -273,14 +282,48 @@ Finding check_nodes(const SlurmState& slurm, const JobWish& wish) {
   return warning("nodes", text, advice, bad);
 }
 
+/// Returns the finding about Slurm itself; anything but kOk: `slurm` is not filled.
+Finding ask_slurm(double deadline_s, SlurmState& slurm) {
+  const ProgramRun config = run_program({"scontrol", "show", "config"}, deadline_s);
+  if (!config.found) {
+    return fault(
+        "slurm", "there is no Slurm here: scontrol is not in PATH",
+        "run this on a login node; on a single machine no Slurm is needed (echelon train --ranks N)");
+  }
+  slurm.settings = parse_slurm_settings(config.out);
+  if (!config.good() || slurm.settings["SLURM_VERSION"].empty()) {
+    return fault("slurm",
+                 config.good() ? "scontrol show config shows no SLURM_VERSION" : config.trouble("scontrol"),
+                 "scontrol ping shows whether slurmctld is up; check SLURM_CONF and munge on this machine");
+  }
+  slurm.partitions =
+      parse_slurm_records(run_program({"scontrol", "--oneliner", "show", "partition"}, deadline_s).out);
+  slurm.nodes = parse_slurm_records(run_program({"scontrol", "--oneliner", "show", "nodes"}, deadline_s).out);
+  const ProgramRun mpi = run_program({"srun", "--mpi=list"}, deadline_s);
+  if (mpi.good()) slurm.mpi_types = mpi.out + mpi.err;
+  const double milliseconds = std::round(config.seconds * 1000);
+  Finding answer =
+      ok("slurm", str("Slurm ", slurm.settings["SLURM_VERSION"], " answers in ", milliseconds, " ms"));
+  answer.values = {{"version", slurm.settings["SLURM_VERSION"]}, {"answer_ms", milliseconds}};
+  return answer;
+}
+
 }  // namespace
 
-std::vector<Finding> check_slurm(const SlurmState& slurm, const Machine& machine, const JobWish& wish,
+std::vector<Finding> check_slurm(double deadline_s, const Machine& machine, const JobWish& wish,
                                  const std::optional<SavePrediction>& save) {
-  return {check_pmix_plugin(slurm),     check_pmix_version(slurm, machine, pmix_version()),
-          check_mpi_default(slurm),     check_pmix_fence(slurm, environment_variable("SLURM_PMIX_FENCE")),
-          check_kill_wait(slurm, save), check_job_requeue(slurm),
-          check_preemption(slurm),      check_partition(slurm, wish),
+  SlurmState slurm;
+  const Finding answer = ask_slurm(deadline_s, slurm);
+  if (answer.verdict != Verdict::kOk) return {answer};
+  return {answer,
+          check_pmix_plugin(slurm),
+          check_pmix_version(slurm, machine, pmix_version()),
+          check_mpi_default(slurm),
+          check_pmix_fence(slurm, environment_variable("SLURM_PMIX_FENCE")),
+          check_kill_wait(slurm, save),
+          check_job_requeue(slurm),
+          check_preemption(slurm),
+          check_partition(slurm, wish),
           check_nodes(slurm, wish)};
 }
 

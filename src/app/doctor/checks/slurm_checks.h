@@ -6,9 +6,8 @@
 
 #include "app/doctor/finding.h"
 #include "app/doctor/machine/machine.h"
-#include "app/doctor/machine/slurm_state.h"
 
-/// Checks of the Slurm settings that a run depends on. They judge a SlurmState and run no commands.
+/// Checks of the Slurm settings that a run depends on.
 namespace echelon::app::doctor {
 
 /// The request of a job.
@@ -25,9 +24,9 @@ struct SavePrediction {
   std::string how;  ///< "12.1 GiB from each of 2 nodes at 1.3 GB/s"
 };
 
-/// All checks, in the order of the report. `save`: nothing is compared with the time of a save without it.
-[[nodiscard]] std::vector<Finding> check_slurm(const SlurmState& slurm, const Machine& machine,
-                                               const JobWish& wish,
+/// Runs Slurm's commands, each for at most `deadline_s` seconds, and judges what they print. Only the finding
+/// about Slurm itself if it does not answer. Without `save` nothing is compared with the time of a save.
+[[nodiscard]] std::vector<Finding> check_slurm(double deadline_s, const Machine& machine, const JobWish& wish,
                                                const std::optional<SavePrediction>& save);
 
 }  // namespace echelon::app::doctor

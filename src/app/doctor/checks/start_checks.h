@@ -4,7 +4,7 @@
 
 #include "app/doctor/checks/recipe_checks.h"
 #include "app/doctor/finding.h"
-#include "app/doctor/machine/slurm_state.h"
+#include "base/process/slurm_text.h"
 #include "recipe/recipe.h"
 
 /// Checks whether a job that is not queued yet can start, as far as a login node can tell.
