@@ -1,17 +1,11 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
-#include <vector>
 
+#include "app/prove/differences.h"
 #include "recipe/recipe.h"
 
 namespace echelon::app {
-
-/// A text of a file.
-struct OwnDocument {
-  std::vector<std::int64_t> ids;
-  std::vector<bool> trained;  ///< of each; all but in a conversation
-};
 
 /// Puts files of random tokens in the place of those that `data` names, of the same form: documents or pairs
 /// of very different lengths, among them such as fill no sequence, several, and a single token; conversations
@@ -19,9 +13,10 @@ struct OwnDocument {
 /// more than once. Synthetic data stay. Throws Error(kData) if a file cannot be written.
 void write_own_data(DataOptions& data, std::int64_t vocabulary, const std::filesystem::path& folder);
 
-/// The documents of the file that it wrote as `path`; source and target of pairs one after the other.
-[[nodiscard]] std::vector<OwnDocument> own_documents(const DataOptions& data,
-                                                     const std::filesystem::path& path,
-                                                     std::int64_t vocabulary);
+/// Returns how many of a proof's samples break the rules of docs/data.md for the documents in
+/// write_own_data()'s files: ids that are consecutive tokens of one document, each with the next one as its
+/// target if that is trained; no target where the document ends; conversations whole; in an epoch no document
+/// or window twice. Of a mixture nothing is checked: 0.
+[[nodiscard]] Difference of_samples(const Recipe& recipe);
 
 }  // namespace echelon::app

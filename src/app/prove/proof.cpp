@@ -6,7 +6,6 @@
 
 #include "app/plugin.h"
 #include "app/prove/own_data.h"
-#include "app/prove/sample_check.h"
 #include "app/prove/small_recipe.h"
 #include "app/prove/start_weights.h"
 #include "app/prove/trial_run.h"
