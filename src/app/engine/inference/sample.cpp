@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "app/engine/engine.h"
-#include "app/engine/inference/chat.h"
 #include "app/engine/inference/infer.h"
 #include "app/engine/inference/model_source.h"
 #include "base/foreign_text.h"
