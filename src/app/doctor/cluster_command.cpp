@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "app/doctor/checks/recipe_size.h"
@@ -9,7 +8,6 @@
 #include "app/doctor/report.h"
 #include "base/error.h"
 #include "base/process/slurm_text.h"
-#include "base/steady_time.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
 #include "recipe/load.h"
@@ -45,7 +43,7 @@ std::optional<SavePrediction> predict_save(const Recipe& recipe, const JobWish& 
 }
 
 void doctor_cluster(ClusterArguments arguments) {
-  const auto start = std::chrono::steady_clock::now();
+  Report report("cluster");
   std::optional<Recipe> recipe;
   if (!arguments.recipe.empty()) {
     LoadedRecipe loaded = load_recipe(arguments.recipe, {});
@@ -61,11 +59,10 @@ void doctor_cluster(ClusterArguments arguments) {
     }
   }
   const FolderFacts folder = probe_folder(arguments.folder, kProbeBytes);
-  Report report("cluster");
   const auto save = recipe ? predict_save(*recipe, arguments.wish, folder) : std::nullopt;
   report.add(check_slurm(arguments.timeout_s, Machine(arguments.common.root), arguments.wish, save));
   report.add(judge_folder(folder, true));
-  report.finish(arguments.common.json, seconds_since(start));
+  report.finish(arguments.common.json);
 }
 
 }  // namespace

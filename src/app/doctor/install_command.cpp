@@ -1,4 +1,3 @@
-#include <chrono>
 #include <filesystem>
 #include <functional>
 
@@ -10,7 +9,6 @@
 #include "base/error.h"
 #include "base/process/plugin.h"
 #include "base/process/process.h"
-#include "base/steady_time.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
 #include "bootstrap/job.h"
@@ -63,7 +61,6 @@ Finding check_gpu_code() {
 }
 
 void doctor_install(const CommonArguments& arguments) {
-  const auto start = std::chrono::steady_clock::now();
   Report report("install");
   const stdfs::path program = stdfs::read_symlink("/proc/self/exe");
   report.add(ok("echelon", str("echelon ", ECHELON_VERSION, " is ", program.string())));
@@ -89,7 +86,7 @@ void doctor_install(const CommonArguments& arguments) {
   report.add(check_mpirun());
   report.add(check_gpu_code());
   report.add(loaded("parquet", "libarrow.so", parquet, Verdict::kWarning, "only Parquet sources need it"));
-  report.finish(arguments.json, seconds_since(start));
+  report.finish(arguments.json);
 }
 
 }  // namespace

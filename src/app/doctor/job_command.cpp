@@ -103,42 +103,41 @@ void calibrate(Job& job, const JobArguments& arguments, Report& report) {
 }
 
 /// Joins the job. If that fails, the first rank also prints a report.
-std::unique_ptr<Job> join_job(const JobArguments& arguments, Report& report, Clock::time_point start) {
+std::unique_ptr<Job> join_job(const JobArguments& arguments, Report& report) {
   try {
     const ProgressBar bar("waiting for all ranks");
     return bootstrap(inside_launched_step() ? Launch::kPmix : Launch::kSingle, arguments.timeout_s);
   } catch (const Error& error) {
     if (!first_of_step()) throw;
     report.add(fault("pmix", error.what(), "docs/bootstrap.md lists what is refused and why"));
-    report.finish(arguments.common.json, seconds_since(start));
+    report.finish(arguments.common.json);
     throw;
   }
 }
 
 /// A rank did not arrive or answer. Rank 0 prints the findings so far and the nodes it waited for.
 [[noreturn]] void tell_of_loss(const JobInfo& info, const Error& error, const JobArguments& arguments,
-                               Report& report, Clock::time_point start) {
+                               Report& report) {
   if (info.rank == 0) {
     std::vector<std::string> nodes;
     const std::string text = error.what();
     for (const std::string& host : info.hosts)
       if (text.find("(" + host + ")") != text.npos) nodes.push_back(host);
     report.add(fault("exchange", text, "examine the named node, or leave it out (--exclude)", nodes));
-    report.finish(arguments.common.json, seconds_since(start));
+    report.finish(arguments.common.json);
   }
   throw Error(Code::kEnvironment, error.what());
 }
 
 void doctor_job(const JobArguments& arguments) {
-  const auto start = Clock::now();
   Report report("job");
-  const std::unique_ptr<Job> job = join_job(arguments, report, start);
+  const std::unique_ptr<Job> job = join_job(arguments, report);
   bool in_order = false;
   try {
     in_order = examine(*job, arguments, report);
     if (in_order && !arguments.calibrate.empty()) calibrate(*job, arguments, report);
   } catch (const Error& error) {
-    tell_of_loss(job->info(), error, arguments, report, start);
+    tell_of_loss(job->info(), error, arguments, report);
   }
   if (in_order) {
     finish_mpi();
@@ -146,7 +145,7 @@ void doctor_job(const JobArguments& arguments) {
   }
   const bool leads = job->info().rank == 0;
   try {
-    if (leads) report.finish(arguments.common.json, seconds_since(start));
+    if (leads) report.finish(arguments.common.json);
   } catch (const Error&) {
     if (!in_order) job->fence("doctor report");
     throw;

@@ -1,12 +1,9 @@
-#include <chrono>
-
 #include "app/doctor/checks/recipe_checks.h"
 #include "app/doctor/commands.h"
 #include "app/doctor/report.h"
 #include "app/early_checks.h"
 #include "app/model_check.h"
 #include "base/error.h"
-#include "base/steady_time.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
 #include "recipe/load.h"
@@ -43,7 +40,6 @@ void examine(const RecipeArguments& arguments, const Recipe& recipe, Report& rep
 }
 
 void doctor_recipe(const RecipeArguments& arguments) {
-  const auto start = std::chrono::steady_clock::now();
   Report report("recipe");
   try {
     const LoadedRecipe loaded = load_recipe(arguments.recipe, arguments.overrides);
@@ -57,7 +53,7 @@ void doctor_recipe(const RecipeArguments& arguments) {
     for (const std::string& line : split(error.what(), '\n'))
       report.add(fault("recipe", line, "correct the recipe; docs/recipe.md lists every key"));
   }
-  report.finish(arguments.common.json, seconds_since(start));
+  report.finish(arguments.common.json);
 }
 
 }  // namespace

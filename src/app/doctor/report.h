@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ class Report {
   /// Prints the report to standard output, as text or as one JSON object. Throws Error(kEnvironment) if it
   /// cannot be written. After printing, also throws Error(kEnvironment) if the report contains a fault: one
   /// line that names the checks.
-  void finish(bool as_json, double elapsed_s) const;
+  void finish(bool as_json) const;
 
  private:
   [[nodiscard]] std::vector<std::string> names_of(Verdict verdict) const;
@@ -27,6 +28,7 @@ class Report {
   [[nodiscard]] std::string json(double elapsed_s) const;
 
   std::string scope_;
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::vector<Finding> findings_;
 };
 
