@@ -19,7 +19,6 @@ struct PlanArguments {
   std::vector<std::string> overrides;
   PlanTarget target;
   int nodes = 1;
-  int tasks_per_node = 1;
   bool units = false;
   bool json = false;
   bool operations = false;
@@ -62,8 +61,7 @@ int plan(const PlanArguments& arguments) {
   if (!arguments.json) tell_which(loaded);
   check_against_model(loaded);
   PlanTarget target = arguments.target;
-  target.job = {.ranks = arguments.nodes * arguments.tasks_per_node,
-                .ranks_per_node = arguments.tasks_per_node};
+  target.job.ranks = arguments.nodes * target.job.ranks_per_node;
   const Planner planner(target);
   if (arguments.fit) return fit(arguments, planner);
   const Plan made = arguments.tokens > 0 ? nodes_for(planner, loaded.recipe, arguments.tokens, arguments.days)
@@ -91,7 +89,8 @@ int plan(const PlanArguments& arguments) {
 void add_machine_options(CLI::App& command, PlanArguments& arguments) {
   command.add_option("--nodes", arguments.nodes, "Nodes of the job (default 1)")->check(in_range(1, 100'000));
   command
-      .add_option("--gpus-per-node,--tasks-per-node", arguments.tasks_per_node, "Ranks on each (default 1)")
+      .add_option("--gpus-per-node,--tasks-per-node", arguments.target.job.ranks_per_node,
+                  "Ranks on each (default 1)")
       ->check(in_range(1, 1024));
   command.add_option(
       "--gpu", arguments.target.gpu,
