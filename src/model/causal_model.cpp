@@ -21,7 +21,7 @@ CausalModel::CausalModel(const ModelOptions& options, const ModelTypes& types, s
       window_rotary_(std::move(window_rotary)) {}
 
 Layer& CausalModel::add_embedding(const std::string& name, const ShapeTable& shapes) {
-  embedding_layer_ = layers_.emplace_back(std::make_unique<Layer>(name, Layer::Role::kEmbedding)).get();
+  embedding_layer_ = &add_layer(name, Layer::Role::kEmbedding);
   const std::string weight = name + ".weight";
   if (options_.tie_embeddings) {
     shared_.push_back({std::make_shared<Parameter>(weight, shapes.at(weight), normal(options_.init_std)),
@@ -33,14 +33,8 @@ Layer& CausalModel::add_embedding(const std::string& name, const ShapeTable& sha
   return *embedding_layer_;
 }
 
-Layer& CausalModel::add_block_layer(const std::string& name) {
-  Layer& layer = *layers_.emplace_back(std::make_unique<Layer>(name, Layer::Role::kBlock));
-  block_layers_.push_back(&layer);
-  return layer;
-}
-
 void CausalModel::add_head(const std::string& norm, const ShapeTable& shapes, const std::string& head) {
-  head_layer_ = layers_.emplace_back(std::make_unique<Layer>(head, Layer::Role::kHead)).get();
+  head_layer_ = &add_layer(head, Layer::Role::kHead);
   final_norm_.emplace(head_layer_->add_layer(norm), shapes, options_);
   if (options_.tie_embeddings) {
     head_ = embedding_;
@@ -63,10 +57,12 @@ void CausalModel::add_adapter(Linear& linear, const std::vector<AdaptedMatrix>& 
   shared_.push_back({linear.adapter->b(), {}});
 }
 
-void CausalModel::add_adapters(Attention& attention, Mlp& mlp, const std::vector<AdaptedMatrix>& adapted,
-                               const LoraOptions& lora) {
-  for (Linear* linear : {&attention.in, &attention.out, &mlp.inner, &mlp.outer})
-    add_adapter(*linear, adapted, lora);
+void CausalModel::add_adapters(const LoraOptions& lora) {
+  const std::vector<AdaptedMatrix> adapted = adapted_matrices(options_, lora);
+  for (Block& block : blocks_) {
+    for (Linear* linear : {&block.attention.in, &block.attention.out, &block.mlp.inner, &block.mlp.outer})
+      add_adapter(*linear, adapted, lora);
+  }
 }
 
 at::Tensor CausalModel::dropped(const at::Tensor& x, const Layer& of, const Pass& pass) const {
@@ -77,11 +73,35 @@ at::Tensor CausalModel::embedded(const at::Tensor& ids, const Pass& /*pass*/) co
   return ops::embedding(ids, *embedding_);
 }
 
+Attend CausalModel::attend_in(std::size_t block, const Pass& pass) const {
+  return [attention = pass.attention, block](const at::Tensor& qkv, const LayerInputs&) {
+    return attention(static_cast<std::int64_t>(block), qkv);
+  };
+}
+
+at::Tensor CausalModel::block_forward(std::size_t number, const at::Tensor& x, const Pass& pass) const {
+  const Block& block = blocks_[number];
+  const double factor = options_.residual_multiplier;
+  const Attention& attention = block.attention;
+  const Mlp& mlp = block.mlp;
+  Residual stream(x);
+  Residual before(x);
+  // Results have no names, so that their memory is free for what follows.
+  stream.add(dropped(attention.forward(*block.layer, stream, attend_in(number, pass), {}, pass.batch),
+                     *attention.layer, pass),
+             factor);
+  stream.add(dropped(mlp.forward(*block.layer, parallel() ? before : stream, activation(number), pass.batch),
+                     *mlp.layer, pass),
+             factor);
+  return stream.value();
+}
+
 at::Tensor CausalModel::body(const at::Tensor& ids, const Pass& pass) const {
-  at::Tensor x =
-      embedding_layer_->run(ids, [this, pass](const at::Tensor& flat) { return embedded(flat, pass); });
-  for (std::size_t i = 0; i < block_layers_.size(); ++i) {
-    x = block_layers_[i]->run(x,
+  at::Tensor x = embedding_layer_->run(ids, [this, pass](const at::Tensor& flat) {
+    return dropped(embedded(flat, pass), *embedding_layer_, pass);
+  });
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    x = blocks_[i].layer->run(x,
                               [this, i, pass](const at::Tensor& in) { return block_forward(i, in, pass); });
   }
   return x;
@@ -180,25 +200,6 @@ at::Tensor CausalModel::token_losses(const Batch& batch, const at::Tensor& token
   });
 }
 
-std::unique_ptr<Decoder> CausalModel::decoder(const Batch& prompts) const {
-  CausalParts parts{
-      .hidden =
-          [this](const at::Tensor& ids, const at::Tensor& positions, const BlockAttention& attention) {
-            return body(ids, {attention, positions, {}});
-          },
-      .logits =
-          [this](const at::Tensor& hidden) {
-            return head_layer_->run(hidden, [this](const at::Tensor& x) {
-              return ops::linear(head_input(x), *head_).to(at::kFloat);
-            });
-          },
-      .attention = [this](std::int64_t block) { return attention_of(block); },
-      .blocks = options_.layers,
-      .rotary = [this](std::int64_t positions) { return rotary_of(positions); },
-      .max_positions = longest_sequence(options_)};
-  return std::make_unique<CausalDecoder>(std::move(parts), prompts);
-}
-
 double CausalModel::looked_up() const {
   // A tied embedding is also the matrix of the head; an untied one is only looked up.
   return options_.tie_embeddings ? 0.0 : static_cast<double>(embedding_->numel());
@@ -220,12 +221,6 @@ SampleFlops CausalModel::flops_per_sample(const SampleShape& shape) const {
 
 at::Tensor times(const at::Tensor& x, double factor) {
   return factor == 1 ? x : x * factor;
-}
-
-Attend attend_as(const BlockAttention& attention, std::size_t block) {
-  return [attention, block](const at::Tensor& qkv, const LayerInputs&) {
-    return attention(static_cast<std::int64_t>(block), qkv);
-  };
 }
 
 }  // namespace echelon

@@ -55,7 +55,7 @@ std::unique_ptr<Model> whole_model(const ModelOptions& options, const ModelTypes
                                    const LoraOptions& lora) {
   switch (class_of(options.kind)) {
     case ModelClass::kLlama: break;
-    case ModelClass::kGpt2: return std::make_unique<Gpt2>(options, types, device);
+    case ModelClass::kGpt2: return std::make_unique<Gpt2>(options, types);
     case ModelClass::kGptNeoX: return std::make_unique<GptNeoX>(options, types, device, lora);
     case ModelClass::kT5: return std::make_unique<T5>(options, types);
     case ModelClass::kVit: return std::make_unique<Vit>(options, types);

@@ -64,6 +64,11 @@ class Model {
   [[nodiscard]] virtual SampleFlops flops_per_sample(const SampleShape& shape) const = 0;
 
  protected:
+  /// Adds the next layer.
+  Layer& add_layer(const std::string& name, Layer::Role role) {
+    return *layers_.emplace_back(std::make_unique<Layer>(name, role));
+  }
+
   std::vector<std::unique_ptr<Layer>> layers_;
   std::vector<Shared> shared_;
 };

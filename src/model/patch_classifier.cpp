@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <memory>
-
 #include "model/ops/products/product.h"
 #include "model/ops/products/widened_product.h"
 
@@ -40,10 +38,6 @@ PatchClassifier::PatchClassifier(const ModelOptions& options, const ModelTypes& 
 
 std::int64_t PatchClassifier::tokens() const {
   return positions_->shape().at(1);
-}
-
-Layer& PatchClassifier::add_layer(const std::string& name, Layer::Role role) {
-  return *layers_.emplace_back(std::make_unique<Layer>(name, role));
 }
 
 void PatchClassifier::add_class_token(Layer& layer, const std::string& name) {

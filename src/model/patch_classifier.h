@@ -41,7 +41,6 @@ class PatchClassifier : public ImageClassifier {
   /// Distribution of initial weights.
   [[nodiscard]] InitSpec init() const { return normal(options_.init_std); }
 
-  [[nodiscard]] Layer& add_layer(const std::string& name, Layer::Role role);
   void add_class_token(Layer& layer, const std::string& name);
   void add_positions(Layer& layer, const std::string& name);
   void add_projection(Layer& layer, const std::string& name);

@@ -27,7 +27,7 @@ Cnn::Cnn(const ModelOptions& options, const ModelTypes& types)
 }
 
 Cnn::Part Cnn::add(const std::string& name, Layer::Role role, const ShapeTable& shapes) {
-  Layer& layer = *layers_.emplace_back(std::make_unique<Layer>(name, role));
+  Layer& layer = add_layer(name, role);
   const Dimensions& weight = shapes.at(name + ".weight");
   double inputs = 1;
   for (std::size_t i = 1; i < weight.size(); ++i) inputs *= static_cast<double>(weight[i]);

@@ -10,25 +10,19 @@ namespace echelon {
 /// apply to attention probabilities, which are never stored.
 class Gpt2 : public CausalModel {
  public:
-  Gpt2(const ModelOptions& options, const ModelTypes& types, at::Device device);
+  Gpt2(const ModelOptions& options, const ModelTypes& types);
 
   std::string hugging_face_config() const override;
 
  private:
-  struct Block {
-    const Layer* layer;
-    Attention attention;
-    Mlp mlp;             ///< `inner` has no bias
-    Parameter* up_bias;  ///< the inner layer's bias, fused with the activation
-  };
-  [[nodiscard]] Block make_block(const std::string& name, const ShapeTable& shapes);
+  void add_block(const std::string& name, const ShapeTable& shapes);
   at::Tensor embedded(const at::Tensor& ids, const Pass& pass) const override;
-  at::Tensor block_forward(std::size_t block, const at::Tensor& x, const Pass& pass) const override;
+  Activation activation(std::size_t block) const override;
   double looked_up() const override;
 
   Layer* position_layer_;
   Parameter* positions_;
-  std::vector<Block> blocks_;
+  std::vector<Parameter*> up_biases_;  ///< of the blocks' inner layers, fused with the activation
 };
 
 }  // namespace echelon

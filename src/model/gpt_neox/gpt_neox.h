@@ -14,16 +14,10 @@ class GptNeoX : public CausalModel {
   std::string hugging_face_config() const override;
 
  private:
-  struct Block {
-    const Layer* layer;
-    Attention attention;
-    Mlp mlp;
-  };
-  [[nodiscard]] Block make_block(const std::string& name, const ShapeTable& shapes);
-  at::Tensor embedded(const at::Tensor& ids, const Pass& pass) const override;
-  at::Tensor block_forward(std::size_t block, const at::Tensor& x, const Pass& pass) const override;
-
-  std::vector<Block> blocks_;
+  void add_block(const std::string& name, const ShapeTable& shapes);
+  Attend attend_in(std::size_t block, const Pass& pass) const override;
+  Activation activation(std::size_t block) const override;
+  bool parallel() const override { return options_.use_parallel_residual; }
 };
 
 }  // namespace echelon

@@ -35,16 +35,14 @@ Llama::Llama(const ModelOptions& options, const ModelTypes& types, at::Device de
       family_(*find_llama_family(options.kind)) {
   const ShapeTable shapes(options);
   add_embedding("model.embed_tokens", shapes);
-  for (std::int64_t i = 0; i < options.layers; ++i)
-    blocks_.push_back(make_block(str("model.layers.", i), shapes));
+  for (std::int64_t i = 0; i < options.layers; ++i) add_block(str("model.layers.", i), shapes);
   add_head("model.norm", shapes);
-  const std::vector<AdaptedMatrix> adapted = adapted_matrices(options, lora);
-  for (Block& block : blocks_) add_adapters(block.attention, block.mlp, adapted, lora);
+  add_adapters(lora);
 }
 
-Llama::Block Llama::make_block(const std::string& name, const ShapeTable& shapes) {
+void Llama::add_block(const std::string& name, const ShapeTable& shapes) {
   const InitSpec init = normal(options_.init_std);
-  Layer& layer = add_block_layer(name);
+  Layer& layer = add_layer(name, Layer::Role::kBlock);
   const auto norm = [&](const char* part) {
     const bool has = shapes.has(str(name, part, ".weight"));
     return has ? std::optional(Norm(layer.add_layer(name + part), shapes, options_)) : std::nullopt;
@@ -65,44 +63,37 @@ Llama::Block Llama::make_block(const std::string& name, const ShapeTable& shapes
     qkv = {of_attention(".qkv_proj")};
     gate_up = {of_mlp(".gate_up_proj")};
   }
-  Block block{.layer = &layer,
-              .attention = {.layer = &attention,
-                            .norm = input_norm,
-                            .in = add_stacked(attention, qkv, shapes, init),
-                            .out = add_linear(attention, of_attention(".o_proj"), shapes, init),
-                            .norm_after = before ? std::nullopt : middle_norm},
-              .mlp = {.layer = &mlp,
-                      .norm = before ? middle_norm : mlp_norm,
-                      .inner = add_stacked(mlp, gate_up, shapes, init),
-                      .outer = add_linear(mlp, of_mlp(".down_proj"), shapes, init),
-                      .norm_after = output_norm}};
+  blocks_.push_back({.layer = &layer,
+                     .attention = {.layer = &attention,
+                                   .norm = input_norm,
+                                   .in = add_stacked(attention, qkv, shapes, init),
+                                   .out = add_linear(attention, of_attention(".o_proj"), shapes, init),
+                                   .norm_after = before ? std::nullopt : middle_norm},
+                     .mlp = {.layer = &mlp,
+                             .norm = before ? middle_norm : mlp_norm,
+                             .inner = add_stacked(mlp, gate_up, shapes, init),
+                             .outer = add_linear(mlp, of_mlp(".down_proj"), shapes, init),
+                             .norm_after = output_norm}});
   if (shapes.has(of_attention(".q_norm.weight"))) {
     const InitSpec ones = initial_norm(norm_rounding(options_));
-    block.q_norm = add_linear(attention, of_attention(".q_norm"), shapes, ones).weight;
-    block.k_norm = add_linear(attention, of_attention(".k_norm"), shapes, ones).weight;
+    q_norms_.push_back(add_linear(attention, of_attention(".q_norm"), shapes, ones).weight);
+    k_norms_.push_back(add_linear(attention, of_attention(".k_norm"), shapes, ones).weight);
   }
-  return block;
 }
 
-Attend Llama::attend_in(const Block& block, std::size_t number, const Pass& pass) const {
-  const Attend attend = attend_as(pass.attention, number);
-  if (block.q_norm == nullptr) return attend;
-  return [this, &block, attend](const at::Tensor& qkv, const LayerInputs& inputs) {
-    return attend(ops::head_norm(qkv, *block.q_norm, *block.k_norm, options_.kv_heads * head_size(options_),
-                                 options_.norm_eps, norm_rounding(options_)),
-                  inputs);
+Attend Llama::attend_in(std::size_t block, const Pass& pass) const {
+  const Attend attend = CausalModel::attend_in(block, pass);
+  if (q_norms_.empty()) return attend;
+  return [this, block, attend](const at::Tensor& qkv, const LayerInputs& inputs) {
+    return attend(
+        ops::head_norm(qkv, *q_norms_[block], *k_norms_[block], options_.kv_heads * head_size(options_),
+                       options_.norm_eps, norm_rounding(options_)),
+        inputs);
   };
 }
 
-at::Tensor Llama::block_forward(std::size_t number, const at::Tensor& x, const Pass& pass) const {
-  const Block& block = blocks_[number];
-  const double factor = options_.residual_multiplier;
-  const Activation activation{family_.gates_by_gelu ? ops::geglu : ops::swiglu};
-  Residual stream(x);
-  const Attend attend = attend_in(block, number, pass);
-  stream.add(block.attention.forward(*block.layer, stream, attend, {}, pass.batch), factor);
-  stream.add(block.mlp.forward(*block.layer, stream, activation, pass.batch), factor);
-  return stream.value();
+Activation Llama::activation(std::size_t /*block*/) const {
+  return {family_.gates_by_gelu ? ops::geglu : ops::swiglu};
 }
 
 at::Tensor Llama::embedded(const at::Tensor& ids, const Pass& pass) const {

@@ -15,20 +15,14 @@ class Llama : public CausalModel {
   std::string hugging_face_config() const override;
 
  private:
-  struct Block {
-    const Layer* layer;
-    Attention attention;
-    Mlp mlp;
-    Parameter* q_norm = nullptr;  ///< null: queries and keys are not normalized
-    Parameter* k_norm = nullptr;
-  };
-  [[nodiscard]] Block make_block(const std::string& name, const ShapeTable& shapes);
-  [[nodiscard]] Attend attend_in(const Block& block, std::size_t number, const Pass& pass) const;
-  [[nodiscard]] at::Tensor embedded(const at::Tensor& ids, const Pass& pass) const override;
-  at::Tensor block_forward(std::size_t block, const at::Tensor& x, const Pass& pass) const override;
+  void add_block(const std::string& name, const ShapeTable& shapes);
+  at::Tensor embedded(const at::Tensor& ids, const Pass& pass) const override;
+  Attend attend_in(std::size_t block, const Pass& pass) const override;
+  Activation activation(std::size_t block) const override;
 
   const LlamaFamily& family_;
-  std::vector<Block> blocks_;
+  std::vector<Parameter*> q_norms_;  ///< by block; none: queries and keys are not normalized
+  std::vector<Parameter*> k_norms_;
 };
 
 }  // namespace echelon
