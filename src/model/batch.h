@@ -43,6 +43,10 @@ struct Batch {
   std::uint64_t dropout_key = 0;
 };
 
+/// The fields of a batch that dropout needs, with these tokens of each sample (null: none). Without the
+/// batch's tensors: layer bodies capture it, and recomputation keeps bodies until backward.
+[[nodiscard]] Batch draws_of(const Batch& batch, Sequences by_sample);
+
 /// A training batch of a language model from rows of equal length. `ids`: int64 [rows, T + 1]; columns [0, T)
 /// are the input, columns [1, T] the targets.
 [[nodiscard]] Batch language_batch(const at::Tensor& ids);

@@ -29,14 +29,4 @@ Score ImageClassifier::evaluate(const Batch& batch) {
   return {summed_cross_entropy(scores, batch.targets), right.sum().to(at::kFloat)};
 }
 
-Batch ImageClassifier::draws_of(const Batch& batch, std::int64_t tokens) {
-  Batch draws;
-  draws.samples = batch.samples;
-  draws.first_sample = batch.first_sample;
-  if (tokens > 0) draws.by_sample = make_sequences(batch.samples, tokens);
-  draws.training = batch.training;
-  draws.dropout_key = batch.dropout_key;
-  return draws;
-}
-
 }  // namespace echelon

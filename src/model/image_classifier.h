@@ -16,10 +16,6 @@ class ImageClassifier : public Model {
   /// Logits [samples, classes] of batch.images.
   [[nodiscard]] virtual at::Tensor logits(const Batch& batch) = 0;
 
-  /// The fields of a batch that dropout needs, with `tokens` tokens per sample (0: none). Without the batch's
-  /// tensors: layer bodies capture it, and recomputation keeps bodies until backward.
-  [[nodiscard]] static Batch draws_of(const Batch& batch, std::int64_t tokens);
-
  private:
   at::ScalarType output_;
 };

@@ -96,7 +96,7 @@ at::Tensor PatchClassifier::block_forward(std::size_t number, const at::Tensor& 
 }
 
 at::Tensor PatchClassifier::logits(const Batch& batch) {
-  const Batch draws = draws_of(batch, tokens());
+  const Batch draws = draws_of(batch, make_sequences(batch.samples, tokens()));
   at::Tensor x = embedding_layer_->run(
       batch.images, [this, draws](const at::Tensor& images) { return embedded(images, draws); });
   for (std::size_t i = 0; i < blocks_.size(); ++i) {

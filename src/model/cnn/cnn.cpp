@@ -36,7 +36,7 @@ Cnn::Part Cnn::add(const std::string& name, Layer::Role role, const ShapeTable& 
 }
 
 at::Tensor Cnn::logits(const Batch& batch) {
-  const Batch draws = draws_of(batch, 0);
+  const Batch draws = draws_of(batch, nullptr);
   at::Tensor x =
       conv1_.layer->run(batch.images, [this](const at::Tensor& in) { return convolved(conv1_.product, in); });
   x = conv2_.layer->run(x, [this, draws](const at::Tensor& in) {

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "model/decoder.h"
 #include "model/t5/t5_positions.h"
 
 namespace echelon {
@@ -16,50 +15,10 @@ namespace {
 /// The padding token, which also starts a target, as in all published T5s.
 constexpr std::int64_t kStart = 0;
 
-/// The computations of a T5 that token-by-token decoding needs.
-struct T5DecoderParts {
-  std::function<at::Tensor()> encode;  ///< the encoder's output for the sources
-  /// Next tokens, int64 [rows] -> logits, fp32 [rows, vocabulary].
-  std::function<at::Tensor(const at::Tensor& ids, const at::Tensor& encoded, T5Kept& kept)> logits;
-};
-
-/// Decoder of a T5: runs the encoder once, and computes keys and values of its output once.
-class T5Decoder final : public Decoder {
- public:
-  /// `first`: int64 [sources], the tokens that start the targets.
-  T5Decoder(T5DecoderParts parts, T5Kept kept, at::Tensor first)
-      : parts_(std::move(parts)), kept_(std::move(kept)), first_(std::move(first)) {}
-
-  at::Tensor start() override {
-    encoded_ = parts_.encode();
-    return step(first_);
-  }
-  at::Tensor step(const at::Tensor& ids) override {
-    at::Tensor logits = parts_.logits(ids, encoded_, kept_);
-    ++kept_.tokens;
-    return logits;
-  }
-  void reorder(const at::Tensor& rows) override {
-    for (auto& [block, cache] : kept_.self) cache.reorder(rows);
-    for (auto& [block, cache] : kept_.source) cache.reorder(rows);
-  }
-
- private:
-  T5DecoderParts parts_;
-  T5Kept kept_;
-  at::Tensor first_;
-  at::Tensor encoded_;
-};
-
 /// `of`: the sequences of the stack's tokens.
 T5Pass pass_over(const Batch& batch, const Sequences& of, const Sequences& sources) {
-  T5Tokens tokens{.sequences = of, .sources = sources, .batch = {}};
-  tokens.batch.samples = batch.samples;
-  tokens.batch.first_sample = batch.first_sample;
-  tokens.batch.by_sample = of;
-  tokens.batch.training = batch.training;
-  tokens.batch.dropout_key = batch.dropout_key;
-  return std::make_shared<const T5Tokens>(std::move(tokens));
+  return std::make_shared<const T5Tokens>(
+      T5Tokens{.sequences = of, .sources = sources, .batch = draws_of(batch, of)});
 }
 
 /// The decoder's input for `targets`.
@@ -70,22 +29,58 @@ at::Tensor moved_right(const at::Tensor& targets, const SequenceLayout& sequence
 
 }  // namespace
 
+/// Runs the encoder once, and computes keys and values of its output once.
+class T5::TokenByToken final : public Decoder {
+ public:
+  TokenByToken(const T5& model, const Batch& prompts) : model_(model), prompts_(prompts) {
+    for (const T5Block& block : model.decoder_.blocks) {
+      kept_.self.emplace(&block, KvCache(block.geometry(true)));
+      kept_.source.emplace(&block, KvCache(block.geometry(false)));
+    }
+  }
+
+  at::Tensor start() override {
+    encoded_ = model_.encoded(prompts_);
+    return step(at::full({prompts_.sequences->count()}, kStart, prompts_.ids.options().dtype(at::kLong)));
+  }
+  at::Tensor step(const at::Tensor& ids) override {
+    const auto pass = std::make_shared<const T5Tokens>(T5Tokens{.sequences = make_sequences(ids.size(0), 1),
+                                                                .sources = prompts_.sequences,
+                                                                .batch = {},
+                                                                .kept = &kept_});
+    const at::Tensor hidden = model_.body(model_.decoder_, ids, pass, encoded_);
+    at::Tensor logits = model_.head_layer_->run(hidden, [&model = model_, pass](const at::Tensor& x) {
+      return ops::linear(model.head_input(x, pass), *model.head_).to(at::kFloat);
+    });
+    ++kept_.tokens;
+    return logits;
+  }
+  void reorder(const at::Tensor& rows) override {
+    for (auto& [block, cache] : kept_.self) cache.reorder(rows);
+    for (auto& [block, cache] : kept_.source) cache.reorder(rows);
+  }
+
+ private:
+  const T5& model_;
+  Batch prompts_;
+  T5Kept kept_;
+  at::Tensor encoded_;
+};
+
 T5::T5(const ModelOptions& options, const ModelTypes& types) : options_(options), output_(types.output) {
   const ShapeTable shapes(options);
   shared_.push_back(
       {std::make_unique<Parameter>("shared.weight", shapes.at("shared.weight"), t5_normal(1.0)), {}});
   embedding_ = shared_.back().parameter.get();
   add_stack(encoder_, "encoder", options.layers, shapes);
-  encoder_.final_norm.emplace(
-      *layers_.emplace_back(std::make_unique<Layer>("encoder.final_layer_norm", Layer::Role::kPart)), shapes,
-      options);
+  encoder_.final_norm.emplace(add_layer("encoder.final_layer_norm", Layer::Role::kPart), shapes, options);
   add_stack(decoder_, "decoder", decoder_layers(options), shapes);
   add_head(shapes);
 }
 
 void T5::add_stack(Stack& stack, const std::string& name, std::int64_t count, const ShapeTable& shapes) {
   const auto add = [&](const std::string& layer, Layer::Role role) {
-    return layers_.emplace_back(std::make_unique<Layer>(str(name, '.', layer), role)).get();
+    return &add_layer(str(name, '.', layer), role);
   };
   stack.embedding = add("embed_tokens", Layer::Role::kEmbedding);
   shared_.front().users.push_back(stack.embedding);
@@ -103,7 +98,7 @@ void T5::add_stack(Stack& stack, const std::string& name, std::int64_t count, co
 }
 
 void T5::add_head(const ShapeTable& shapes) {
-  head_layer_ = layers_.emplace_back(std::make_unique<Layer>("lm_head", Layer::Role::kHead)).get();
+  head_layer_ = &add_layer("lm_head", Layer::Role::kHead);
   decoder_.final_norm.emplace(head_layer_->add_layer("decoder.final_layer_norm"), shapes, options_);
   if (options_.tie_embeddings) {
     head_ = embedding_;
@@ -145,8 +140,14 @@ at::Tensor T5::body(const Stack& stack, const at::Tensor& ids, const T5Pass& pas
   return x;
 }
 
-at::Tensor T5::scaled(const at::Tensor& x) const {
-  return options_.tie_embeddings ? x * (1.0 / std::sqrt(static_cast<double>(options_.hidden_size))) : x;
+at::Tensor T5::encoded(const Batch& batch) const {
+  const T5Pass sources = pass_over(batch, batch.sequences, nullptr);
+  return finished(encoder_, body(encoder_, batch.ids, sources, {}), sources);
+}
+
+at::Tensor T5::head_input(const at::Tensor& x, const T5Pass& pass) const {
+  const at::Tensor last = finished(decoder_, x, pass);
+  return options_.tie_embeddings ? last * (1.0 / std::sqrt(static_cast<double>(options_.hidden_size))) : last;
 }
 
 at::Tensor T5::loss(const Batch& batch, double gradient_scale) {
@@ -156,41 +157,17 @@ at::Tensor T5::loss(const Batch& batch, double gradient_scale) {
                 "a T5 trains on pairs; expected a target for each source, as from data.kind: "
                 "synthetic_pairs");
   }
-  const T5Pass sources = pass_over(batch, batch.sequences, nullptr);
-  const at::Tensor encoded = finished(encoder_, body(encoder_, batch.ids, sources, {}), sources);
+  const at::Tensor sources = encoded(batch);
   const T5Pass targets = pass_over(batch, batch.target_sequences, batch.sequences);
   const at::Tensor hidden =
-      body(decoder_, moved_right(batch.targets, *batch.target_sequences), targets, encoded);
+      body(decoder_, moved_right(batch.targets, *batch.target_sequences), targets, sources);
   return head_layer_->run(hidden, [=, this, expected = batch.targets](const at::Tensor& x) {
-    return ops::linear_cross_entropy(scaled(finished(decoder_, x, targets)), *head_, expected, gradient_scale,
-                                     output_);
+    return ops::linear_cross_entropy(head_input(x, targets), *head_, expected, gradient_scale, output_);
   });
 }
 
 std::unique_ptr<Decoder> T5::decoder(const Batch& prompts) const {
-  T5DecoderParts parts;
-  parts.encode = [this, prompts] {
-    const T5Pass sources = pass_over(prompts, prompts.sequences, nullptr);
-    return finished(encoder_, body(encoder_, prompts.ids, sources, {}), sources);
-  };
-  parts.logits = [this, prompts](const at::Tensor& ids, const at::Tensor& encoded, T5Kept& kept) {
-    const auto tokens = std::make_shared<T5Tokens>();
-    tokens->sequences = make_sequences(ids.size(0), 1);
-    tokens->sources = prompts.sequences;
-    tokens->kept = &kept;
-    const T5Pass pass = tokens;
-    return head_layer_->run(body(decoder_, ids, pass, encoded), [this, pass](const at::Tensor& x) {
-      return ops::linear(scaled(finished(decoder_, x, pass)), *head_).to(at::kFloat);
-    });
-  };
-  T5Kept kept;
-  for (const T5Block& block : decoder_.blocks) {
-    kept.self.emplace(&block, KvCache(block.geometry(true)));
-    kept.source.emplace(&block, KvCache(block.geometry(false)));
-  }
-  return std::make_unique<T5Decoder>(
-      std::move(parts), std::move(kept),
-      at::full({prompts.sequences->count()}, kStart, prompts.ids.options().dtype(at::kLong)));
+  return std::make_unique<TokenByToken>(*this, prompts);
 }
 
 std::string T5::hugging_face_config() const {

@@ -21,6 +21,8 @@ class T5 : public Model {
   SampleFlops flops_per_sample(const SampleShape& shape) const override;
 
  private:
+  class TokenByToken;  ///< its Decoder
+
   /// Encoder or decoder.
   struct Stack {
     Layer* embedding = nullptr;
@@ -40,8 +42,10 @@ class T5 : public Model {
   [[nodiscard]] at::Tensor bias_of(const Stack& stack, std::int64_t span, at::Device device) const;
   /// Final norm and dropout.
   [[nodiscard]] at::Tensor finished(const Stack& stack, const at::Tensor& x, const T5Pass& pass) const;
-  /// The input of the head: scaled by 1 / sqrt(hidden_size) if the head is tied.
-  [[nodiscard]] at::Tensor scaled(const at::Tensor& x) const;
+  /// The encoder's output for the sources.
+  [[nodiscard]] at::Tensor encoded(const Batch& batch) const;
+  /// What the head's matrix multiplies: finished(), scaled by 1 / sqrt(hidden_size) if the head is tied.
+  [[nodiscard]] at::Tensor head_input(const at::Tensor& x, const T5Pass& pass) const;
 
   ModelOptions options_;
   at::ScalarType output_;
