@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <functional>
@@ -10,8 +11,28 @@
 #include "model/kernels/kernels.h"
 #include "model/parameter.h"
 
-/// Shared by the operations: raw pointers for the kernels, and how a weight gradient gets into its sink.
+/// Shared by the operations: raw pointers for the kernels, what backward needs, and how a weight gradient
+/// gets into its sink.
 namespace echelon::ops {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+template <class T>
+struct Kept final : torch::CustomClassHolder {
+  explicit Kept(T v) : value(std::move(v)) {}
+  T value;
+};
+/// Keeps any value for backward.
+template <class T>
+void keep(AutogradContext* ctx, const char* name, T value) {
+  ctx->saved_data[name] = c10::IValue::make_capsule(c10::make_intrusive<Kept<T>>(std::move(value)));
+}
+/// What keep() kept under this name. It lives as long as the context.
+template <class T>
+const T& kept(AutogradContext* ctx, const char* name) {
+  return static_cast<const Kept<T>&>(*ctx->saved_data.at(name).toCapsule()).value;
+}
 
 template <class T>
 struct ElementTag {
@@ -53,19 +74,31 @@ void for_each_task(std::int64_t count, bool equal, const F& f) {
   at::parallel_for(0, count, 1, f);
 }
 
+/// Calls f(ElementTag of x, first row, rows) for all rows of x, in parallel. `grain`: rows of a task, at
+/// least.
+template <class F>
+void for_all_rows(const at::Tensor& x, std::int64_t grain, const F& f) {
+  visit(x.scalar_type(), [&](auto tag) {
+    at::parallel_for(0, x.size(0), grain,
+                     [&](std::int64_t from, std::int64_t to) { f(tag, from, to - from); });
+  });
+}
+
 /// A sum over rows consists of this fixed number of partial sums, added in order: the same bits for any
 /// number of threads.
 constexpr std::int64_t kPartials = 8;
 
-/// Calls f(partial, first row, rows) for each partial sum, in parallel.
+/// Calls f(ElementTag of x, partial, first row, rows) for each partial sum over the rows of x, in parallel.
 template <class F>
-void for_each_partial(std::int64_t rows, const F& f) {
-  const std::int64_t each = (rows + kPartials - 1) / kPartials;
-  at::parallel_for(0, kPartials, 1, [&](std::int64_t from, std::int64_t to) {
-    for (std::int64_t p = from; p < to; ++p) {
-      const std::int64_t first = std::min(rows, p * each);
-      f(p, first, std::min(rows, first + each) - first);
-    }
+void for_each_partial(const at::Tensor& x, const F& f) {
+  const std::int64_t each = (x.size(0) + kPartials - 1) / kPartials;
+  visit(x.scalar_type(), [&](auto tag) {
+    at::parallel_for(0, kPartials, 1, [&](std::int64_t from, std::int64_t to) {
+      for (std::int64_t p = from; p < to; ++p) {
+        const std::int64_t first = std::min(x.size(0), p * each);
+        f(tag, p, first, std::min(x.size(0), first + each) - first);
+      }
+    });
   });
 }
 

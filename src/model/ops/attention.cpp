@@ -1,6 +1,4 @@
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 
@@ -15,11 +13,9 @@ namespace echelon::ops {
 namespace {
 
 using kernels::ScoreRows;
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
-/// The arguments of one attention without gradients; carried through autograd's saved data.
-struct Setting final : torch::CustomClassHolder {
+/// The arguments of one attention without gradients.
+struct Setting {
   AttentionOptions options;
   Sequences queries;
   Sequences keys;
@@ -221,29 +217,27 @@ Gradients attend_backward(const Operands& o, const at::Tensor& result, const Set
 /// Inputs: the projection of queries, keys and values, or of a cross attention that of queries and that of
 /// keys and values; then the bias where there is one.
 struct Attention : torch::autograd::Function<Attention> {
-  static at::Tensor forward(AutogradContext* ctx, at::TensorList inputs,
-                            const c10::intrusive_ptr<Setting>& setting) {
-    const AttentionOptions& s = setting->options;
-    const std::int64_t tokens = setting->queries->tokens();
+  static at::Tensor forward(AutogradContext* ctx, at::TensorList inputs, const Setting& setting) {
+    const AttentionOptions& s = setting.options;
+    const std::int64_t tokens = setting.queries->tokens();
     const at::TensorOptions type = inputs[0].options();
-    Operands o{empty_heads(tokens, setting->keys->tokens(), s, type),
+    Operands o{empty_heads(tokens, setting.keys->tokens(), s, type),
                at::empty({tokens, s.heads * s.head_dim}, type),
                at::empty({s.heads, tokens}, type.dtype(at::kFloat)),
-               setting->biased ? inputs.back().to(at::kFloat).contiguous() : at::Tensor()};
-    if (setting->cross) {
+               setting.biased ? inputs.back().to(at::kFloat).contiguous() : at::Tensor()};
+    if (setting.cross) {
       split_cross(inputs[0], inputs[1], o.heads);
     } else {
-      split_self(inputs[0], setting->rotary, *setting->queries, o.heads);
+      split_self(inputs[0], setting.rotary, *setting.queries, o.heads);
     }
-    attend(o, *setting);
+    attend(o, setting);
     ctx->save_for_backward({o.heads.q, o.heads.k, o.heads.v, o.token_major, o.lse, o.bias});
-    ctx->saved_data["setting"] = c10::IValue::make_capsule(setting);
+    keep(ctx, "setting", setting);
     return o.token_major;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto saved = ctx->get_saved_variables();
-    const auto capsule = ctx->saved_data["setting"].toCapsule();
-    const auto& setting = static_cast<const Setting&>(*capsule);
+    const auto& setting = kept<Setting>(ctx, "setting");
     const Operands o{{saved[0], saved[1], saved[2]}, grads[0].contiguous(), saved[4], saved[5]};
     const Gradients gradients = attend_backward(o, saved[3], setting);
     variable_list result;
@@ -283,14 +277,14 @@ at::Tensor self_attention(const at::Tensor& qkv, const Sequences& sequences, con
   require_rows("qkv", qkv, *sequences, (options.heads + 2 * options.kv_heads) * options.head_dim);
   require_bias(positions, *sequences, options);
   if (device_kernels(qkv) != nullptr) return gpu_self_attention(qkv, *sequences, options, positions);
-  auto setting = c10::make_intrusive<Setting>();
-  setting->options = options;
-  setting->queries = setting->keys = sequences;
-  setting->rotary = positions.rotary;
-  setting->biased = positions.bias.defined();
+  const bool biased = positions.bias.defined();
   variable_list inputs{qkv};
-  if (setting->biased) inputs.push_back(positions.bias);
-  return Attention::apply(at::TensorList(inputs), setting);
+  if (biased) inputs.push_back(positions.bias);
+  return Attention::apply(at::TensorList(inputs), Setting{.options = options,
+                                                          .queries = sequences,
+                                                          .keys = sequences,
+                                                          .rotary = positions.rotary,
+                                                          .biased = biased});
 }
 
 at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& kv, const Sequences& queries,
@@ -302,13 +296,10 @@ at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& kv, const Sequ
                           " of keys; expected the same number, and options.causal false");
   }
   if (device_kernels(q) != nullptr) return gpu_cross_attention(q, kv, *queries, *keys, options);
-  auto setting = c10::make_intrusive<Setting>();
-  setting->options = options;
-  setting->queries = queries;
-  setting->keys = keys;
-  setting->cross = true;
   const variable_list inputs{q, kv};
-  return Attention::apply(at::TensorList(inputs), setting);
+  return Attention::apply(
+      at::TensorList(inputs),
+      Setting{.options = options, .queries = queries, .keys = keys, .rotary = {}, .cross = true});
 }
 
 }  // namespace echelon::ops

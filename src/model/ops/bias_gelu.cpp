@@ -1,5 +1,4 @@
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "model/ops/access.h"
 #include "model/ops/device_kernels.h"
@@ -8,17 +7,12 @@
 namespace echelon::ops {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 struct BiasGelu : torch::autograd::Function<BiasGelu> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& b, Parameter* bias) {
     const std::int64_t n = x.size(1);
     at::Tensor y = at::empty_like(x);
-    visit(x.scalar_type(), [&]<class T>(ElementTag<T>) {
-      at::parallel_for(0, x.size(0), 16, [&](std::int64_t from, std::int64_t to) {
-        kernels::kernels<T>().bias_gelu(in<T>(x) + from * n, in<T>(b), out<T>(y) + from * n, to - from, n);
-      });
+    for_all_rows(x, 16, [&]<class T>(ElementTag<T>, std::int64_t first, std::int64_t rows) {
+      kernels::kernels<T>().bias_gelu(in<T>(x) + first * n, in<T>(b), out<T>(y) + first * n, rows, n);
     });
     ctx->save_for_backward({x});
     ctx->saved_data["bias"] = reinterpret_cast<std::int64_t>(bias);
@@ -31,12 +25,9 @@ struct BiasGelu : torch::autograd::Function<BiasGelu> {
     const std::int64_t n = x.size(1);
     at::Tensor dx = at::empty_like(x);
     const PartialSums db(bias, x);
-    visit(x.scalar_type(), [&]<class T>(ElementTag<T>) {
-      for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
-        kernels::kernels<T>().bias_gelu_backward(in<T>(dy) + first * n, in<T>(x) + first * n,
-                                                 in<T>(bias.value), out<T>(dx) + first * n, db.row(p), rows,
-                                                 n);
-      });
+    for_each_partial(x, [&]<class T>(ElementTag<T>, std::int64_t p, std::int64_t first, std::int64_t rows) {
+      kernels::kernels<T>().bias_gelu_backward(in<T>(dy) + first * n, in<T>(x) + first * n, in<T>(bias.value),
+                                               out<T>(dx) + first * n, db.row(p), rows, n);
     });
     return {dx, deposit(bias, db.total()), {}};
   }

@@ -1,6 +1,4 @@
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <cmath>
 
@@ -12,17 +10,8 @@
 namespace echelon::ops {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-/// Calls f(tag of the element type, first row, rows) for all rows of `elements`, in parallel.
-template <class F>
-void for_all_rows(const at::Tensor& elements, const F& f) {
-  visit(elements.scalar_type(), [&](auto tag) {
-    at::parallel_for(0, elements.size(0), 16,
-                     [&](std::int64_t from, std::int64_t to) { f(tag, from, to - from); });
-  });
-}
+/// Rows that a thread takes at a time.
+constexpr std::int64_t kGrain = 16;
 
 /// y = mask(x), and with `relu` also max(0, .).
 at::Tensor masked(const at::Tensor& x, const DropoutRows& rows, bool relu) {
@@ -32,7 +21,7 @@ at::Tensor masked(const at::Tensor& x, const DropoutRows& rows, bool relu) {
     return y;
   }
   const std::int64_t width = x.numel() / x.size(0);
-  for_all_rows(x, [&]<class T>(ElementTag<T>, std::int64_t first, std::int64_t count) {
+  for_all_rows(x, kGrain, [&]<class T>(ElementTag<T>, std::int64_t first, std::int64_t count) {
     const kernels::DropoutValues values{rows.key, rows.threshold, rows.factor,
                                         in<std::int64_t>(rows.samples) + first,
                                         in<std::int64_t>(rows.places) + first};
@@ -42,20 +31,13 @@ at::Tensor masked(const at::Tensor& x, const DropoutRows& rows, bool relu) {
   return y;
 }
 
-/// Carries the rows through autograd's saved data.
-struct Kept final : torch::CustomClassHolder {
-  explicit Kept(DropoutRows r) : rows(std::move(r)) {}
-  DropoutRows rows;
-};
-
 struct Dropout : torch::autograd::Function<Dropout> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const c10::intrusive_ptr<Kept>& kept) {
-    ctx->saved_data["kept"] = c10::IValue::make_capsule(kept);
-    return masked(x, kept->rows, false);
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const DropoutRows& rows) {
+    keep(ctx, "rows", rows);
+    return masked(x, rows, false);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    const auto capsule = ctx->saved_data["kept"].toCapsule();
-    return {masked(grads[0].contiguous(), static_cast<const Kept&>(*capsule).rows, false), {}};
+    return {masked(grads[0].contiguous(), kept<DropoutRows>(ctx, "rows"), false), {}};
   }
 };
 
@@ -74,7 +56,7 @@ struct ReluDropout : torch::autograd::Function<ReluDropout> {
     const auto factor = static_cast<float>(ctx->saved_data["factor"].toDouble());
     at::Tensor dx = at::empty_like(y);
     const std::int64_t width = y.numel() / y.size(0);
-    for_all_rows(y, [&]<class T>(ElementTag<T>, std::int64_t first, std::int64_t count) {
+    for_all_rows(y, kGrain, [&]<class T>(ElementTag<T>, std::int64_t first, std::int64_t count) {
       const std::int64_t at = first * width;
       kernels::kernels<T>().relu_backward(in<T>(y) + at, in<T>(dy) + at, out<T>(dx) + at, count * width,
                                           factor);
@@ -106,7 +88,7 @@ bool drops(double probability, const Batch& batch) {
 
 at::Tensor dropout(const at::Tensor& x, double probability, const Batch& batch, std::string_view site) {
   if (!drops(probability, batch)) return x;
-  return Dropout::apply(x.contiguous(), c10::make_intrusive<Kept>(rows_of(x, probability, batch, site)));
+  return Dropout::apply(x.contiguous(), rows_of(x, probability, batch, site));
 }
 
 at::Tensor relu_dropout(const at::Tensor& x, double probability, const Batch& batch, std::string_view site) {

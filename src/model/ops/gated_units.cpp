@@ -1,6 +1,4 @@
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "model/ops/access.h"
 #include "model/ops/device_kernels.h"
@@ -8,12 +6,6 @@
 
 namespace echelon::ops {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-/// Rows that a thread takes at a time.
-constexpr std::int64_t kGrain = 16;
 
 /// SwiGLU (Shazeer, "GLU Variants Improve Transformer", 2020).
 struct Swish {
@@ -45,44 +37,34 @@ struct Gelu {
 };
 
 template <class Kind>
-void gate(const at::Tensor& gate_up, const at::Tensor& result) {
-  if (const DeviceKernels* device = device_kernels(gate_up))
-    return Kind::forward_on(*device, gate_up, result);
-  const std::int64_t n = result.size(1);
-  visit(gate_up.scalar_type(), [&]<class T>(ElementTag<T>) {
-    at::parallel_for(0, gate_up.size(0), kGrain, [&](std::int64_t from, std::int64_t to) {
-      Kind::forward(kernels::kernels<T>())(in<T>(gate_up) + from * 2 * n, out<T>(result) + from * n,
-                                           to - from, n);
-    });
-  });
-}
-
-template <class Kind>
-void gate_backward(const at::Tensor& gate_up, const at::Tensor& dout, const at::Tensor& dgate_up) {
-  if (const DeviceKernels* device = device_kernels(gate_up))
-    return Kind::backward_on(*device, gate_up, dout, dgate_up);
-  const std::int64_t n = dout.size(1);
-  visit(gate_up.scalar_type(), [&]<class T>(ElementTag<T>) {
-    at::parallel_for(0, dout.size(0), kGrain, [&](std::int64_t from, std::int64_t to) {
-      Kind::backward(kernels::kernels<T>())(in<T>(gate_up) + from * 2 * n, in<T>(dout) + from * n,
-                                            out<T>(dgate_up) + from * 2 * n, to - from, n);
-    });
-  });
-}
-
-template <class Kind>
 struct Gated : torch::autograd::Function<Gated<Kind>> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& gate_up) {
-    at::Tensor result = at::empty({gate_up.size(0), gate_up.size(1) / 2}, gate_up.options());
+    const std::int64_t n = gate_up.size(1) / 2;
+    at::Tensor result = at::empty({gate_up.size(0), n}, gate_up.options());
     ctx->save_for_backward({gate_up});
-    gate<Kind>(gate_up, result);
+    if (const DeviceKernels* device = device_kernels(gate_up)) {
+      Kind::forward_on(*device, gate_up, result);
+      return result;
+    }
+    for_all_rows(gate_up, 16, [&]<class T>(ElementTag<T>, std::int64_t first, std::int64_t rows) {
+      Kind::forward(kernels::kernels<T>())(in<T>(gate_up) + first * 2 * n, out<T>(result) + first * n, rows,
+                                           n);
+    });
     return result;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const at::Tensor gate_up = ctx->get_saved_variables()[0];
     const at::Tensor dout = grads[0].contiguous();
+    const std::int64_t n = dout.size(1);
     at::Tensor dgate_up = at::empty_like(gate_up);
-    gate_backward<Kind>(gate_up, dout, dgate_up);
+    if (const DeviceKernels* device = device_kernels(gate_up)) {
+      Kind::backward_on(*device, gate_up, dout, dgate_up);
+      return {dgate_up};
+    }
+    for_all_rows(gate_up, 16, [&]<class T>(ElementTag<T>, std::int64_t first, std::int64_t rows) {
+      Kind::backward(kernels::kernels<T>())(in<T>(gate_up) + first * 2 * n, in<T>(dout) + first * n,
+                                            out<T>(dgate_up) + first * 2 * n, rows, n);
+    });
     return {dgate_up};
   }
 };

@@ -1,6 +1,4 @@
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "model/ops/access.h"
 #include "model/ops/device_kernels.h"
@@ -8,9 +6,6 @@
 
 namespace echelon::ops {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 /// Columns [first, first + heads * size) of projection rows: one kind of heads, or of all heads as one.
 struct Columns {
@@ -80,14 +75,12 @@ struct HeadNorm : torch::autograd::Function<HeadNorm> {
  private:
   static void on_cpu(const at::Tensor& x, const at::Tensor& weight, const Columns& columns,
                      const at::Tensor& y, const at::Tensor& inv_rms, const Arithmetic& arithmetic) {
-    visit(x.scalar_type(), [&]<class T>(ElementTag<T>) {
-      at::parallel_for(0, x.size(0), kGrain, [&](std::int64_t from, std::int64_t to) {
-        const std::int64_t at = from * x.size(1) + columns.first;
-        kernels::kernels<T>().rms_norm(in<T>(x) + at, nullptr, nullptr, in<T>(weight), out<T>(y) + at,
-                                       out<float>(inv_rms) + from * columns.heads,
-                                       {columns.heads, weight.numel(), to - from, x.size(1)},
-                                       static_cast<float>(arithmetic.eps), arithmetic.rounding);
-      });
+    for_all_rows(x, 32, [&]<class T>(ElementTag<T>, std::int64_t first, std::int64_t rows) {
+      const std::int64_t at = first * x.size(1) + columns.first;
+      kernels::kernels<T>().rms_norm(in<T>(x) + at, nullptr, nullptr, in<T>(weight), out<T>(y) + at,
+                                     out<float>(inv_rms) + first * columns.heads,
+                                     {columns.heads, weight.numel(), rows, x.size(1)},
+                                     static_cast<float>(arithmetic.eps), arithmetic.rounding);
     });
   }
 
@@ -96,13 +89,11 @@ struct HeadNorm : torch::autograd::Function<HeadNorm> {
                                     NormRounding rounding) {
     const std::int64_t n = weight.value.numel();
     const PartialSums dw(weight, x);
-    visit(x.scalar_type(), [&]<class T>(ElementTag<T>) {
-      for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
-        const std::int64_t at = first * x.size(1) + columns.first;
-        kernels::kernels<T>().rms_norm_backward(in<T>(dy) + at, nullptr, in<T>(x) + at, in<T>(weight.value),
-                                                in<float>(inv_rms) + first * columns.heads, out<T>(dx) + at,
-                                                dw.row(p), {columns.heads, n, rows, x.size(1)}, rounding);
-      });
+    for_each_partial(x, [&]<class T>(ElementTag<T>, std::int64_t p, std::int64_t first, std::int64_t rows) {
+      const std::int64_t at = first * x.size(1) + columns.first;
+      kernels::kernels<T>().rms_norm_backward(in<T>(dy) + at, nullptr, in<T>(x) + at, in<T>(weight.value),
+                                              in<float>(inv_rms) + first * columns.heads, out<T>(dx) + at,
+                                              dw.row(p), {columns.heads, n, rows, x.size(1)}, rounding);
     });
     return dw.total();
   }
@@ -127,8 +118,6 @@ struct HeadNorm : torch::autograd::Function<HeadNorm> {
     columns.put(dense, dx, n);
     return dw;
   }
-
-  static constexpr std::int64_t kGrain = 32;  ///< rows per task of a thread
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "model/ops/heads.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include "model/ops/access.h"
 

@@ -1,5 +1,4 @@
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "model/ops/access.h"
 #include "model/ops/device_kernels.h"
@@ -8,21 +7,15 @@
 namespace echelon::ops {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 struct LayerNorm : torch::autograd::Function<LayerNorm> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& w,
                             const at::Tensor& b, Parameter* weight, Parameter* bias, double eps) {
     const std::int64_t n = x.size(1);
     at::Tensor y = at::empty_like(x);
     at::Tensor statistics = at::empty({x.size(0), 2}, x.options().dtype(at::kFloat));
-    visit(x.scalar_type(), [&]<class T>(ElementTag<T>) {
-      at::parallel_for(0, x.size(0), 64, [&](std::int64_t from, std::int64_t to) {
-        kernels::kernels<T>().layer_norm(in<T>(x) + from * n, in<T>(w), in<T>(b), out<T>(y) + from * n,
-                                         out<float>(statistics) + from * 2, to - from, n,
-                                         static_cast<float>(eps));
-      });
+    for_all_rows(x, 64, [&]<class T>(ElementTag<T>, std::int64_t first, std::int64_t rows) {
+      kernels::kernels<T>().layer_norm(in<T>(x) + first * n, in<T>(w), in<T>(b), out<T>(y) + first * n,
+                                       out<float>(statistics) + first * 2, rows, n, static_cast<float>(eps));
     });
     ctx->save_for_backward({x, statistics});
     ctx->saved_data["weight"] = reinterpret_cast<std::int64_t>(weight);
@@ -39,12 +32,10 @@ struct LayerNorm : torch::autograd::Function<LayerNorm> {
     at::Tensor dx = at::empty_like(x);
     const PartialSums dw(weight, x);
     const PartialSums db(bias, x);
-    visit(x.scalar_type(), [&]<class T>(ElementTag<T>) {
-      for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
-        kernels::kernels<T>().layer_norm_backward(in<T>(dy) + first * n, in<T>(x) + first * n,
-                                                  in<T>(weight.value), in<float>(saved[1]) + first * 2,
-                                                  out<T>(dx) + first * n, dw.row(p), db.row(p), rows, n);
-      });
+    for_each_partial(x, [&]<class T>(ElementTag<T>, std::int64_t p, std::int64_t first, std::int64_t rows) {
+      kernels::kernels<T>().layer_norm_backward(in<T>(dy) + first * n, in<T>(x) + first * n,
+                                                in<T>(weight.value), in<float>(saved[1]) + first * 2,
+                                                out<T>(dx) + first * n, dw.row(p), db.row(p), rows, n);
     });
     return {dx, deposit(weight, dw.total()), deposit(bias, db.total()), {}, {}, {}};
   }

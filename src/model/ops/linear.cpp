@@ -1,5 +1,4 @@
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "model/ops/access.h"
 #include "model/ops/device_kernels.h"
@@ -10,26 +9,12 @@
 namespace echelon::ops {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-/// Carries a Recompute through autograd's saved data.
-struct Kept final : torch::CustomClassHolder {
-  explicit Kept(Recompute f) : again(std::move(f)) {}
-  Recompute again;
-};
-
-void keep_again(AutogradContext* ctx, const Recompute& x_again) {
-  ctx->saved_data["x"] = c10::IValue::make_capsule(c10::make_intrusive<Kept>(x_again));
-}
-
-/// What keep_again() kept, in `type`, to which x was cast if the product belongs to a unit of another
-/// precision than what made x. Undefined: nothing was kept.
+/// The input that a Recompute "x" makes again, in `type`, to which it was cast if the product belongs to a
+/// unit of another precision than what made it. Undefined: there is no Recompute.
 at::Tensor made_again(AutogradContext* ctx, at::ScalarType type) {
-  const auto kept = ctx->saved_data.find("x");
-  if (kept == ctx->saved_data.end()) return {};
+  if (ctx->saved_data.count("x") == 0) return {};
   const at::NoGradGuard no_grad;
-  return static_cast<const Kept&>(*kept->second.toCapsule()).again().to(type);
+  return kept<Recompute>(ctx, "x")().to(type);
 }
 
 at::Tensor bias_gradient(AutogradContext* ctx, const at::Tensor& dy) {
@@ -47,7 +32,7 @@ struct Linear : torch::autograd::Function<Linear> {
     if (!value.requires_grad()) {
       // Only the weight's gradient needs x.
     } else if (*x_again) {
-      keep_again(ctx, *x_again);
+      keep(ctx, "x", *x_again);
     } else {
       ctx->save_for_backward({x});
     }
@@ -90,7 +75,7 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
     const at::Tensor x_scale = fp8_scale(x, kFp8Values);
     const bool keeps = weight_trains && !*x_again;
     const Fp8Orders x8 = to_fp8(x, kFp8Values, x_scale, {.rows = true, .transposed = keeps});
-    if (weight_trains && *x_again) keep_again(ctx, *x_again);
+    if (weight_trains && *x_again) keep(ctx, "x", *x_again);
     ctx->save_for_backward({scale, x_scale, x8.transposed.elements});
     ctx->saved_data["weight"] = reinterpret_cast<std::int64_t>(weight);
     ctx->saved_data["bias"] = reinterpret_cast<std::int64_t>(bias);

@@ -1,6 +1,4 @@
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <vector>
@@ -12,9 +10,6 @@
 
 namespace echelon::ops {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 /// A chunk's logits stay within this many bytes; on a GPU, within DeviceKernels::logits_bytes().
 constexpr std::int64_t kChunkBytes = std::int64_t{128} << 20;

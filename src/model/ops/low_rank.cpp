@@ -1,5 +1,4 @@
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "model/ops/access.h"
 #include "model/ops/ops.h"
@@ -7,15 +6,6 @@
 
 namespace echelon::ops {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-/// Carries the places of adapters through autograd's saved data.
-struct Places final : torch::CustomClassHolder {
-  explicit Places(std::vector<Columns> p) : parts(std::move(p)) {}
-  std::vector<Columns> parts;
-};
 
 /// Calls f(columns of y, columns of h, rows of b, number of the part) for each part.
 template <class F>
@@ -33,22 +23,20 @@ void for_each_part(const std::vector<Columns>& parts, const at::Tensor& y, const
 
 struct AddLowRank : torch::autograd::Function<AddLowRank> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& y, const at::Tensor& h,
-                            const at::Tensor& value, Parameter* b, const std::vector<Columns>* parts) {
-    for_each_part(*parts, y, h, value,
-                  [](const at::Tensor& out, const at::Tensor& low, const at::Tensor& up) {
-                    product_into(out, low, up.t(), true);
-                  });
+                            const at::Tensor& value, Parameter* b, const std::vector<Columns>& parts) {
+    for_each_part(parts, y, h, value, [](const at::Tensor& out, const at::Tensor& low, const at::Tensor& up) {
+      product_into(out, low, up.t(), true);
+    });
     ctx->mark_dirty({y});
     ctx->save_for_backward({h});
     ctx->saved_data["b"] = reinterpret_cast<std::int64_t>(b);
-    ctx->saved_data["parts"] = c10::IValue::make_capsule(c10::make_intrusive<Places>(*parts));
+    keep(ctx, "parts", parts);
     return y;
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     auto& b = *reinterpret_cast<Parameter*>(ctx->saved_data["b"].toInt());
-    const auto capsule = ctx->saved_data["parts"].toCapsule();
-    const std::vector<Columns>& parts = static_cast<const Places&>(*capsule).parts;
+    const auto& parts = kept<std::vector<Columns>>(ctx, "parts");
     const at::Tensor h = ctx->get_saved_variables()[0];
     const at::Tensor dy = grads[0].contiguous();
     at::Tensor dh;
@@ -78,7 +66,7 @@ struct AddLowRank : torch::autograd::Function<AddLowRank> {
 
 at::Tensor add_low_rank(const at::Tensor& y, const at::Tensor& h, Parameter& b,
                         const std::vector<Columns>& parts) {
-  return AddLowRank::apply(y, h, b.value, &b, &parts);
+  return AddLowRank::apply(y, h, b.value, &b, parts);
 }
 
 }  // namespace echelon::ops

@@ -1,6 +1,4 @@
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
 
@@ -10,9 +8,6 @@
 
 namespace echelon::ops {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 struct RmsNorm : torch::autograd::Function<RmsNorm> {
   /// Returns the sum and its norm.
@@ -35,13 +30,10 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
       device->rms_norm(x, added, sum, value, y, inv_rms, eps, rounding);
       return {normed, y};
     }
-    visit(x.scalar_type(), [&]<class T>(ElementTag<T>) {
-      at::parallel_for(0, x.size(0), 64, [&](std::int64_t from, std::int64_t to) {
-        kernels::kernels<T>().rms_norm(in<T>(x) + from * n, in_or_null<T>(added, from * n),
-                                       out_or_null<T>(sum, from * n), in<T>(value), out<T>(y) + from * n,
-                                       out<float>(inv_rms) + from, {to - from, n}, static_cast<float>(eps),
-                                       rounding);
-      });
+    for_all_rows(x, 64, [&]<class T>(ElementTag<T>, std::int64_t first, std::int64_t rows) {
+      kernels::kernels<T>().rms_norm(
+          in<T>(x) + first * n, in_or_null<T>(added, first * n), out_or_null<T>(sum, first * n), in<T>(value),
+          out<T>(y) + first * n, out<float>(inv_rms) + first, {rows, n}, static_cast<float>(eps), rounding);
     });
     return {normed, y};
   }
@@ -64,12 +56,10 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
       return all(dx, deposit(weight, dw));
     }
     const PartialSums dw(weight, x);
-    visit(x.scalar_type(), [&]<class T>(ElementTag<T>) {
-      for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
-        kernels::kernels<T>().rms_norm_backward(
-            in<T>(dy) + first * n, in_or_null<T>(dsum, first * n), in<T>(x) + first * n, in<T>(weight.value),
-            in<float>(saved[1]) + first, out<T>(dx) + first * n, dw.row(p), {rows, n}, rounding);
-      });
+    for_each_partial(x, [&]<class T>(ElementTag<T>, std::int64_t p, std::int64_t first, std::int64_t rows) {
+      kernels::kernels<T>().rms_norm_backward(
+          in<T>(dy) + first * n, in_or_null<T>(dsum, first * n), in<T>(x) + first * n, in<T>(weight.value),
+          in<float>(saved[1]) + first, out<T>(dx) + first * n, dw.row(p), {rows, n}, rounding);
     });
     return all(dx, deposit(weight, dw.total()));
   }

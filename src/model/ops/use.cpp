@@ -1,14 +1,10 @@
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "model/ops/access.h"
 #include "model/ops/ops.h"
 
 namespace echelon::ops {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 struct Used : torch::autograd::Function<Used> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& value, Parameter* weight) {

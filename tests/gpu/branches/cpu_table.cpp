@@ -26,13 +26,11 @@ class CpuTable final : public DeviceKernels {
                          const at::Tensor& dw, NormRounding rounding) const override {
     const std::int64_t n = x.size(1);
     const at::Tensor partial = at::zeros({kPartials, n}, dw.options());
-    visit(x.scalar_type(), [&]<class T>(ElementTag<T>) {
-      for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
-        kernels::kernels<T>().rms_norm_backward(in<T>(dy) + first * n, in_or_null<T>(dsum, first * n),
-                                                in<T>(x) + first * n, in<T>(weight),
-                                                in<float>(inv_rms) + first, out<T>(dx) + first * n,
-                                                out<float>(partial) + p * n, {rows, n}, rounding);
-      });
+    for_each_partial(x, [&]<class T>(ElementTag<T>, std::int64_t p, std::int64_t first, std::int64_t rows) {
+      kernels::kernels<T>().rms_norm_backward(in<T>(dy) + first * n, in_or_null<T>(dsum, first * n),
+                                              in<T>(x) + first * n, in<T>(weight), in<float>(inv_rms) + first,
+                                              out<T>(dx) + first * n, out<float>(partial) + p * n, {rows, n},
+                                              rounding);
     });
     dw.copy_(partial.sum(0));
   }

@@ -1,8 +1,6 @@
 #include "model/ops/products/product.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -126,9 +124,6 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
 }
 
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 /// a [batch, m, k] * b [batch, k, n].
 at::Tensor each_product(const at::Tensor& a, const at::Tensor& b) {
