@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <vector>
+#include <numeric>
 
 #include "model/ops/access.h"
 #include "model/ops/device_kernels.h"
@@ -16,43 +16,34 @@ constexpr std::int64_t kChunkBytes = std::int64_t{128} << 20;
 /// Products of a GPU are made of tiles of at most this many rows.
 constexpr std::int64_t kDeviceTile = 256;
 
-/// Logits -> their gradient in place (when `scale` is given), and the cross entropy of each row in `losses`.
-void cpu_rows(at::Tensor& logits, const at::Tensor& targets, const double* scale, float* losses) {
-  const std::int64_t vocab = logits.size(1);
-  const std::int64_t* target = in<std::int64_t>(targets);
-  visit(logits.scalar_type(), [&]<class T>(ElementTag<T>) {
-    const auto& kernel = kernels::kernels<T>();
-    T* rows = out<T>(logits);
-    at::parallel_for(0, logits.size(0), 4, [&](std::int64_t from, std::int64_t to) {
-      T* const first = rows + from * vocab;
-      if (scale != nullptr) {
-        kernel.softmax_cross_entropy(first, to - from, vocab, target + from, static_cast<float>(*scale),
-                                     losses + from);
-      } else {
-        kernel.cross_entropy(first, to - from, vocab, target + from, losses + from);
-      }
-    });
-  });
-}
-
-/// cpu_rows() on a GPU. Returns the cross entropies, fp32 [rows].
-at::Tensor device_rows(const DeviceKernels& device, const at::Tensor& logits, const at::Tensor& targets,
-                       const double* scale) {
+/// The cross entropy of each row, fp32 [rows]. With `scale` the logits become their gradient.
+at::Tensor row_losses(const at::Tensor& logits, const at::Tensor& targets, const double* scale) {
   const at::Tensor losses = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
-  device.cross_entropy(logits, targets, losses, scale);
+  if (const DeviceKernels* device = device_kernels(logits)) {
+    device->cross_entropy(logits, targets, losses, scale);
+    return losses;
+  }
+  const std::int64_t vocab = logits.size(1);
+  for_all_rows(logits, 4, [&]<class T>(ElementTag<T>, std::int64_t first, std::int64_t rows) {
+    const auto& kernel = kernels::kernels<T>();
+    T* const from = out<T>(logits) + first * vocab;
+    const std::int64_t* target = in<std::int64_t>(targets) + first;
+    float* const loss = out<float>(losses) + first;
+    if (scale != nullptr) {
+      kernel.softmax_cross_entropy(from, rows, vocab, target, static_cast<float>(*scale), loss);
+    } else {
+      kernel.cross_entropy(from, rows, vocab, target, loss);
+    }
+  });
   return losses;
 }
 
-/// The sum of all rows: fp32 scalar.
-at::Tensor summed_rows(at::Tensor& logits, const at::Tensor& targets, const double* scale) {
-  if (const DeviceKernels* device = device_kernels(logits))
-    return device_rows(*device, logits, targets, scale).sum(at::kDouble).to(at::kFloat);
-  std::vector<float> losses(static_cast<std::size_t>(logits.size(0)));
-  cpu_rows(logits, targets, scale, losses.data());
-  double sum = 0;
+/// fp32 scalar.
+at::Tensor sum_of(const at::Tensor& losses) {
+  if (device_kernels(losses) != nullptr) return losses.sum(at::kDouble).to(at::kFloat);
   // In row order and fp64, so the loss does not depend on the number of threads.
-  for (const float loss : losses) sum += static_cast<double>(loss);
-  return at::scalar_tensor(sum, at::kFloat);
+  const auto* first = in<float>(losses);
+  return at::scalar_tensor(std::accumulate(first, first + losses.numel(), 0.0), at::kFloat);
 }
 
 std::int64_t chunk_rows(const at::Tensor& x, const Parameter& weight) {
@@ -83,16 +74,16 @@ at::Tensor logits_of(const at::Tensor& x, const at::Tensor& value, at::ScalarTyp
   return logits;
 }
 
-at::Tensor loss_only(const at::Tensor& x, const at::Tensor& value, const Parameter& weight,
-                     const at::Tensor& targets, at::ScalarType output) {
-  at::Tensor loss = at::zeros({}, x.options().dtype(at::kFloat));
+/// Calls f(first row, rows, their cross entropies) for each chunk of x.
+template <class F>
+void for_each_chunk(const at::Tensor& x, const Parameter& weight, const at::Tensor& targets,
+                    at::ScalarType output, const F& f) {
   const std::int64_t step = chunk_rows(x, weight);
   for (std::int64_t begin = 0; begin < x.size(0); begin += step) {
     const std::int64_t rows = std::min(step, x.size(0) - begin);
-    at::Tensor logits = logits_of(x.narrow(0, begin, rows), value, output);
-    loss += summed_rows(logits, targets.narrow(0, begin, rows), nullptr);
+    const at::Tensor logits = logits_of(x.narrow(0, begin, rows), weight.value, output);
+    f(begin, rows, row_losses(logits, targets.narrow(0, begin, rows), nullptr));
   }
-  return loss;
 }
 
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
@@ -111,7 +102,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
       const std::int64_t rows = std::min(step, x.size(0) - begin);
       at::Tensor xs = x.narrow(0, begin, rows);
       at::Tensor logits = logits_of(xs, value, output);
-      loss += summed_rows(logits, targets.narrow(0, begin, rows), &scale);
+      loss += sum_of(row_losses(logits, targets.narrow(0, begin, rows), &scale));
       if (dx.defined()) {
         at::Tensor dx_rows = dx.narrow(0, begin, rows);
         product_into(dx_rows, logits, value, false);
@@ -149,7 +140,12 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
 
 at::Tensor linear_cross_entropy(const at::Tensor& x, Parameter& weight, const at::Tensor& targets,
                                 double gradient_scale, at::ScalarType output, const at::Tensor& weights) {
-  if (!at::GradMode::is_enabled()) return loss_only(x, weight.value, weight, targets, output);
+  if (!at::GradMode::is_enabled()) {
+    at::Tensor loss = at::zeros({}, x.options().dtype(at::kFloat));
+    for_each_chunk(x, weight, targets, output,
+                   [&](std::int64_t, std::int64_t, const at::Tensor& losses) { loss += sum_of(losses); });
+    return loss;
+  }
   return LinearCrossEntropy::apply(x, weight.value, &weight, targets, gradient_scale, output,
                                    weights.defined() ? &weights : nullptr);
 }
@@ -157,17 +153,10 @@ at::Tensor linear_cross_entropy(const at::Tensor& x, Parameter& weight, const at
 at::Tensor token_losses(const at::Tensor& x, const Parameter& weight, const at::Tensor& targets,
                         at::ScalarType output) {
   at::Tensor losses = at::empty({x.size(0)}, x.options().dtype(at::kFloat));
-  const std::int64_t step = chunk_rows(x, weight);
-  for (std::int64_t begin = 0; begin < x.size(0); begin += step) {
-    const std::int64_t rows = std::min(step, x.size(0) - begin);
-    at::Tensor logits = logits_of(x.narrow(0, begin, rows), weight.value, output);
-    const at::Tensor wanted = targets.narrow(0, begin, rows);
-    if (const DeviceKernels* device = device_kernels(logits)) {
-      losses.narrow(0, begin, rows).copy_(device_rows(*device, logits, wanted, nullptr));
-    } else {
-      cpu_rows(logits, wanted, nullptr, losses.mutable_data_ptr<float>() + begin);
-    }
-  }
+  for_each_chunk(x, weight, targets, output,
+                 [&](std::int64_t begin, std::int64_t rows, const at::Tensor& chunk) {
+                   losses.narrow(0, begin, rows).copy_(chunk);
+                 });
   return losses;
 }
 
