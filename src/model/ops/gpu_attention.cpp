@@ -54,12 +54,14 @@ struct Operands {
   at::Tensor q;
   at::Tensor k;
   at::Tensor v;
-  bool grouped = false;  ///< fewer key/value heads than query heads
+
+  /// Fewer key/value heads than query heads.
+  [[nodiscard]] bool grouped() const { return q.size(1) != k.size(1); }
 };
 
 const char* fused_name(const Operands& o) {
   switch (static_cast<at::SDPBackend>(
-      at::_fused_sdp_choice(o.q, o.k, o.v, {}, 0.0, true, std::nullopt, o.grouped))) {
+      at::_fused_sdp_choice(o.q, o.k, o.v, {}, 0.0, true, std::nullopt, o.grouped()))) {
     case at::SDPBackend::flash_attention: return "flash";
     case at::SDPBackend::efficient_attention: return "memory-efficient";
     case at::SDPBackend::cudnn_attention: return "cudnn";
@@ -81,9 +83,9 @@ at::Tensor repeat_heads(const at::Tensor& x, std::int64_t heads) {
 /// fp32, does not support grouped heads.
 const char* fit(Operands& operands) {
   const char* name = fused_name(operands);
-  if (name == nullptr && operands.grouped) {
+  if (name == nullptr && operands.grouped()) {
     operands = {operands.q, repeat_heads(operands.k, operands.q.size(1)),
-                repeat_heads(operands.v, operands.q.size(1)), false};
+                repeat_heads(operands.v, operands.q.size(1))};
     name = fused_name(operands);
   }
   if (name != nullptr) return name;
@@ -188,9 +190,19 @@ at::Tensor mask_of(const SequenceLayout& queries, const SequenceLayout& keys, co
   return mask.masked_fill(hidden, -std::numeric_limits<double>::infinity());
 }
 
-/// [batch, T, heads * d] -> [batch, heads, T, d].
-at::Tensor heads_of(const at::Tensor& rectangle, std::int64_t heads) {
-  return rectangle.unflatten(2, {heads, rectangle.size(2) / heads}).transpose(1, 2);
+/// [..., heads * d] -> [..., heads, d].
+at::Tensor by_head(const at::Tensor& rows, std::int64_t heads) {
+  return rows.unflatten(-1, {heads, rows.size(-1) / heads});
+}
+
+/// Projections [n * length, (heads + 2 kv_heads) * d] -> queries, keys and values, [n, length, heads of each,
+/// d], the first two rotated by a table with a row for each place.
+variable_list split(const at::Tensor& qkv, std::int64_t length, const AttentionOptions& o,
+                    const at::Tensor& rotary) {
+  if (rotary.defined())
+    return RopeSplit::apply(qkv, rotary, QkvShape{length, o.heads, o.kv_heads, o.head_dim});
+  const at::Tensor all = by_head(qkv.view({-1, length, qkv.size(1)}), o.heads + 2 * o.kv_heads);
+  return all.split_with_sizes({o.heads, o.kv_heads, o.kv_heads}, 2);
 }
 
 at::Tensor attend(Operands operands, const SequenceLayout& queries, const SequenceLayout& keys,
@@ -201,7 +213,7 @@ at::Tensor attend(Operands operands, const SequenceLayout& queries, const Sequen
   const auto added = mask.defined() ? std::optional<at::Tensor>(mask) : std::nullopt;
   const at::Tensor result =
       at::scaled_dot_product_attention(operands.q, operands.k, operands.v, added, 0.0,
-                                       options.causal && !mask.defined(), options.scale, operands.grouped);
+                                       options.causal && !mask.defined(), options.scale, operands.grouped());
   return unpadded(result.transpose(1, 2), queries);
 }
 
@@ -227,27 +239,15 @@ Borders borders_of(const SequenceLayout& sequences, at::Device device) {
   return {sequences.borders(device), sequences.longest()};
 }
 
-/// [tokens, heads * d] -> [tokens, heads, d].
-at::Tensor by_head(const at::Tensor& rows, std::int64_t heads) {
-  return rows.unflatten(1, {heads, rows.size(1) / heads});
-}
-
 at::Tensor attend_as_it_lies(const at::Tensor& qkv, const SequenceLayout& sequences,
                              const AttentionOptions& options, const at::Tensor& rotary) {
-  variable_list parts;
-  if (rotary.defined()) {  // as one long sequence, with each token's angle from its position in its own
-                           // sequence
-    const QkvShape shape{sequences.tokens(), options.heads, options.kv_heads, options.head_dim};
-    for (const at::Tensor& part : RopeSplit::apply(qkv, sequences.rows_at_positions(rotary), shape))
-      parts.push_back(part.squeeze(0));
-  } else {
-    const std::int64_t width = options.kv_heads * options.head_dim;
-    const auto cut = qkv.split_with_sizes({options.heads * options.head_dim, width, width}, 1);
-    parts = {by_head(cut[0], options.heads), by_head(cut[1], options.kv_heads),
-             by_head(cut[2], options.kv_heads)};
-  }
+  // As one long sequence, with each token's angle from its position in its own sequence.
+  const variable_list parts = split(qkv, sequences.tokens(), options,
+                                    rotary.defined() ? sequences.rows_at_positions(rotary) : rotary);
   const Borders borders = borders_of(sequences, qkv.device());
-  return device_kernels(qkv)->attend(parts[0], parts[1], parts[2], borders, borders, options).flatten(1);
+  return device_kernels(qkv)
+      ->attend(parts[0].squeeze(0), parts[1].squeeze(0), parts[2].squeeze(0), borders, borders, options)
+      .flatten(1);
 }
 
 }  // namespace
@@ -257,8 +257,7 @@ const char* attention_backend(at::Device device, at::ScalarType type, const QkvS
   const auto heads = [&](std::int64_t count) {  // requires grad, because backward has its own limits
     return empty_heads(1, count, shape, options).transpose(1, 2).requires_grad_(true);
   };
-  Operands operands{heads(shape.heads), heads(shape.kv_heads), heads(shape.kv_heads),
-                    shape.heads != shape.kv_heads};
+  Operands operands{heads(shape.heads), heads(shape.kv_heads), heads(shape.kv_heads)};
   return fit(operands);
 }
 
@@ -269,36 +268,28 @@ at::Tensor gpu_self_attention(const at::Tensor& qkv, const SequenceLayout& seque
   if (!plain && !positions.bias.defined() && fits_as_it_lies(options, qkv.scalar_type()))
     return attend_as_it_lies(qkv, sequences, options, positions.rotary);
   const at::Tensor rectangle = padded(qkv, sequences);
-  const bool grouped = options.heads != options.kv_heads;
-  Operands operands;
-  if (positions.rotary.defined()) {
-    const QkvShape shape{sequences.longest(), options.heads, options.kv_heads, options.head_dim};
-    const variable_list parts = RopeSplit::apply(rectangle.view({-1, qkv.size(1)}), positions.rotary, shape);
-    operands = {parts[0].transpose(1, 2), parts[1].transpose(1, 2), parts[2].transpose(1, 2), grouped};
-  } else {
-    const std::int64_t width = options.kv_heads * options.head_dim;
-    const auto parts = rectangle.split_with_sizes({options.heads * options.head_dim, width, width}, 2);
-    operands = {heads_of(parts[0], options.heads), heads_of(parts[1], options.kv_heads),
-                heads_of(parts[2], options.kv_heads), grouped};
-  }
-  return attend(std::move(operands), sequences, sequences, options, positions.bias);
+  const variable_list parts =
+      split(rectangle.view({-1, qkv.size(1)}), sequences.longest(), options, positions.rotary);
+  return attend({parts[0].transpose(1, 2), parts[1].transpose(1, 2), parts[2].transpose(1, 2)}, sequences,
+                sequences, options, positions.bias);
 }
 
 at::Tensor gpu_cross_attention(const at::Tensor& q, const at::Tensor& kv, const SequenceLayout& queries,
                                const SequenceLayout& keys, const AttentionOptions& options) {
-  const std::int64_t width = options.kv_heads * options.head_dim;
+  const auto keys_and_values = [&](const at::Tensor& rows) {
+    return by_head(rows, 2 * options.kv_heads).split_with_sizes({options.kv_heads, options.kv_heads}, -2);
+  };
   if (!(queries.uniform() && keys.uniform()) && fits_as_it_lies(options, q.scalar_type())) {
-    const auto parts = kv.split_with_sizes({width, width}, 1);
+    const auto parts = keys_and_values(kv);
     return device_kernels(q)
-        ->attend(by_head(q, options.heads), by_head(parts[0], options.kv_heads),
-                 by_head(parts[1], options.kv_heads), borders_of(queries, q.device()),
+        ->attend(by_head(q, options.heads), parts[0], parts[1], borders_of(queries, q.device()),
                  borders_of(keys, q.device()), options)
         .flatten(1);
   }
-  const auto parts = padded(kv, keys).split_with_sizes({width, width}, 2);
-  Operands operands{heads_of(padded(q, queries), options.heads), heads_of(parts[0], options.kv_heads),
-                    heads_of(parts[1], options.kv_heads), options.heads != options.kv_heads};
-  return attend(std::move(operands), queries, keys, options, {});
+  const auto parts = keys_and_values(padded(kv, keys));
+  return attend({by_head(padded(q, queries), options.heads).transpose(1, 2), parts[0].transpose(1, 2),
+                 parts[1].transpose(1, 2)},
+                queries, keys, options, {});
 }
 
 }  // namespace echelon::ops
