@@ -226,9 +226,10 @@ struct Attention : torch::autograd::Function<Attention> {
                at::empty({s.heads, tokens}, type.dtype(at::kFloat)),
                setting.biased ? inputs.back().to(at::kFloat).contiguous() : at::Tensor()};
     if (setting.cross) {
-      split_cross(inputs[0], inputs[1], o.heads);
+      split(Projection::kQueries, inputs[0], {}, *setting.queries, o.heads);
+      split(Projection::kKeysAndValues, inputs[1], {}, *setting.keys, o.heads);
     } else {
-      split_self(inputs[0], setting.rotary, *setting.queries, o.heads);
+      split(Projection::kAll, inputs[0], setting.rotary, *setting.queries, o.heads);
     }
     attend(o, setting);
     ctx->save_for_backward({o.heads.q, o.heads.k, o.heads.v, o.token_major, o.lse, o.bias});
@@ -242,10 +243,10 @@ struct Attention : torch::autograd::Function<Attention> {
     const Gradients gradients = attend_backward(o, saved[3], setting);
     variable_list result;
     if (setting.cross) {
-      const CrossGradients d = merge_cross(gradients.heads);
-      result = {d.q, d.kv};
+      result = {merge(Projection::kQueries, gradients.heads, {}, *setting.queries),
+                merge(Projection::kKeysAndValues, gradients.heads, {}, *setting.keys)};
     } else {
-      result = {merge_self(gradients.heads, setting.rotary, *setting.queries)};
+      result = {merge(Projection::kAll, gradients.heads, setting.rotary, *setting.queries)};
     }
     if (setting.biased) result.push_back(gradients.bias);
     result.emplace_back();  // of `setting`

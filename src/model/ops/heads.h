@@ -27,19 +27,15 @@ struct Heads {
 [[nodiscard]] Heads empty_heads(std::int64_t tokens, std::int64_t key_tokens, const AttentionOptions& options,
                                 const at::TensorOptions& type);
 
-/// Splits the projections of ops::self_attention into heads, on the CPU; `rotary` may be undefined.
-void split_self(const at::Tensor& qkv, const at::Tensor& rotary, const SequenceLayout& sequences,
-                const Heads& to);
-/// The transpose: gradients of the heads -> gradient of the projection.
-[[nodiscard]] at::Tensor merge_self(const Heads& gradients, const at::Tensor& rotary,
-                                    const SequenceLayout& sequences);
+/// What a projection has of each token.
+enum class Projection { kAll, kQueries, kKeysAndValues };
 
-/// Splits the projections of ops::cross_attention into heads.
-void split_cross(const at::Tensor& q, const at::Tensor& kv, const Heads& to);
-struct CrossGradients {
-  at::Tensor q;
-  at::Tensor kv;
-};
-[[nodiscard]] CrossGradients merge_cross(const Heads& gradients);
+/// Splits a projection into heads, on the CPU. `rotary`: undefined: nothing turns. `sequences`: of its
+/// tokens.
+void split(Projection what, const at::Tensor& rows, const at::Tensor& rotary, const SequenceLayout& sequences,
+           const Heads& to);
+/// The transpose: gradients of the heads -> gradient of the projection.
+[[nodiscard]] at::Tensor merge(Projection what, const Heads& gradients, const at::Tensor& rotary,
+                               const SequenceLayout& sequences);
 
 }  // namespace echelon::ops
