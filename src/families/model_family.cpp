@@ -162,9 +162,10 @@ void ModelDescription::tell_of_training() const {
 
 std::string ModelDescription::whole_recipe() const {
   constexpr std::int64_t kSequence = 512;
-  const std::int64_t length = max_positions == 0 ? kSequence : std::min(kSequence, max_positions);
+  const bool pairs = takes_pairs(kind);  // of any length
   return str("# An imported model. Its data is synthetic: replace it before training.\n", recipe,
-             "data:\n  kind: ", data_kind, "\n  seq_len: ", length, '\n');
+             "data:\n  kind: ", pairs ? "synthetic_pairs" : "synthetic_tokens",
+             "\n  seq_len: ", pairs ? kSequence : std::min(kSequence, options.max_positions), '\n');
 }
 
 ModelDescription describe_model(const std::string& source, const std::string& what, Purpose purpose,

@@ -36,11 +36,9 @@ struct ModelDescription {
   /// The prefix of every name in files of the whole model ("transformer."); files of its trunk have it
   /// nowhere.
   std::string optional_prefix;
-  NameEndings ignored;             ///< of buffers that old exports carry and nobody needs
-  std::string recipe;              ///< the section `model` of a recipe for it
-  std::string data_kind;           ///< data that it can be trained on without a file
-  std::int64_t max_positions = 0;  ///< longest sequence; 0: no limit
-  double attention_dropout = 0;    ///< of attention probabilities, by config.json; the trainer has none
+  NameEndings ignored;           ///< of buffers that old exports carry and nobody needs
+  std::string recipe;            ///< the section `model` of a recipe for it
+  double attention_dropout = 0;  ///< of attention probabilities, by config.json; the trainer has none
   /// Members to set in config.json, because versions of transformers read what is there differently.
   ConfigMembers config_members;
 

@@ -50,8 +50,6 @@ void describe_gpt2(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelDe
     config.fail(str("n_head ", options.heads, " does not divide n_embd ", options.hidden_size));
   check_computed(config);
 
-  model.data_kind = "synthetic_tokens";
-  model.max_positions = options.max_positions;
   model.attention_dropout = config.real_or("attn_pdrop", kDefaultDropout, model_ranges::kDropout);
   options.norm_eps = config.real_or("layer_norm_epsilon", 1e-5, model_ranges::kNormEps);
   options.dropout = dropout_of(config);

@@ -43,8 +43,6 @@ void describe_gpt_neox(ModelConfig& config, const HasTensor& /*has_tensor*/, Mod
   if (model.rope_scaling.kind != RopeKind::kDefault) config.differs("stretched rotary positions of gpt_neox");
   require_pairs(config, model);
 
-  description.data_kind = "synthetic_tokens";
-  description.max_positions = model.max_positions;
   description.optional_prefix = "gpt_neox.";
   description.head = "embed_out.weight";
   description.list_tensors(model);

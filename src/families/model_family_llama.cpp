@@ -232,8 +232,6 @@ void describe_llama(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelD
                       frequencies));
   }
 
-  description.data_kind = "synthetic_tokens";
-  description.max_positions = model.max_positions;
   description.list_tensors(model);
   if (model.tie_embeddings) description.tied.push_back({"lm_head.weight", "model.embed_tokens.weight"});
   description.optional_prefix = "model.";

@@ -33,11 +33,6 @@ Head head_of(const ModelConfig& config, const HasTensor& has_tensor) {
   return {.tied = tied && scaled, .copied = tied && !scaled && !has_tensor("lm_head.weight")};
 }
 
-/// The token a decoder starts with; transformers would take another one from the file.
-void check_start(const ModelConfig& config) {
-  config.require_number("decoder_start_token_id", 0);
-}
-
 /// As a recipe wants them.
 void check_buckets(const ModelConfig& config, std::int64_t buckets, std::int64_t distance) {
   if (!config.is_import()) return;
@@ -75,12 +70,11 @@ void describe_t5(ModelConfig& config, const HasTensor& has_tensor, ModelDescript
   config.require_flag("is_encoder_decoder", true);
   for (const char* flag : {"is_decoder", "tie_encoder_decoder", "add_cross_attention"})
     config.require_flag(flag, false);
-  check_start(config);
+  config.require_number("decoder_start_token_id", 0);  // transformers would take another one from the file
   check_buckets(config, options.relative_buckets, options.relative_max_distance);
   options.dropout = config.real_or("dropout_rate", 0.1, model_ranges::kDropout);  // one rate for all
   options.norm_eps = config.real_or("layer_norm_epsilon", 1e-6, model_ranges::kNormEps);
 
-  model.data_kind = "synthetic_pairs";
   model.attention_dropout = options.dropout;
   model.list_tensors(options);
   for (const char* name : {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"})
