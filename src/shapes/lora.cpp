@@ -60,9 +60,9 @@ std::string kinds_of(const std::vector<std::string>& modules) {
 
 std::vector<std::string> modules_of(const ModelOptions& model) {
   std::vector<std::string> modules;
+  std::set<std::string, std::less<>> known;  // a module's weight and bias need not be neighbors
   for (const TensorShape& tensor : tensors_of(model)) {
-    std::string module(module_of(tensor.name));
-    if (modules.empty() || modules.back() != module) modules.push_back(std::move(module));
+    if (known.emplace(module_of(tensor.name)).second) modules.emplace_back(module_of(tensor.name));
   }
   return modules;
 }
@@ -136,12 +136,9 @@ bool is_trained(const LoraOptions& lora, std::string_view tensor) {
 }
 
 std::vector<std::string> modules_trained_whole(const ModelOptions& model, const LoraOptions& lora) {
-  std::vector<std::string> modules;
-  if (lora.rank == 0) return modules;
-  for (std::string& module : modules_of(model)) {
-    const bool known = std::ranges::find(modules, module) != modules.end();
-    if (!known && names_any(lora.also_train, module)) modules.push_back(std::move(module));
-  }
+  if (lora.rank == 0) return {};
+  std::vector<std::string> modules = modules_of(model);
+  std::erase_if(modules, [&](const std::string& module) { return !names_any(lora.also_train, module); });
   return modules;
 }
 
