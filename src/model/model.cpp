@@ -74,10 +74,7 @@ std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes
   for (const TensorShape& tensor : tensors_of(options)) rows.emplace(tensor.name, matrix_rows(tensor));
   for (Parameter* parameter : model->parameters()) {
     parameter->freeze([&](const std::string& name) { return !is_trained(lora, name); });
-    parameter->note_matrices([&](const std::string& name) {
-      const auto found = rows.find(name);
-      return found == rows.end() ? Dimensions{} : found->second;  // an adapter has none
-    });
+    parameter->note_matrices([&](const std::string& name) { return rows[name]; });  // none of an adapter
     parameter->fp8 = types.fp8 && !parameter->parts().front().matrices.empty();
   }
   return model;

@@ -17,17 +17,13 @@ constexpr InitSpec kUnitNormal{InitSpec::Kind::kNormal, 1.0F};
 
 DeepVit::DeepVit(const ModelOptions& options, const ModelTypes& types)
     : PatchClassifier(options, types, PatchLayout::kChannelsLast, {.inner = ".inner", .outer = ".outer"}) {
-  add_embeddings();
-  for (std::int64_t i = 0; i < options.layers; ++i)
-    blocks_.push_back(make_block(str("transformer.layers.", i)));
-  add_head("mlp_head", "mlp_head.0", "mlp_head.1");
-}
-
-void DeepVit::add_embeddings() {
   Layer& layer = add_layer("to_patch_embedding", Layer::Role::kEmbedding);
   add_positions(layer, "pos_embedding");
   add_class_token(layer, "cls_token");
   add_projection(layer, "to_patch_embedding.1");
+  for (std::int64_t i = 0; i < options.layers; ++i)
+    blocks_.push_back(make_block(str("transformer.layers.", i)));
+  add_head("mlp_head", "mlp_head.0", "mlp_head.1");
 }
 
 DeepVit::Block DeepVit::make_block(const std::string& name) {

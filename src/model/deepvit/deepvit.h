@@ -20,7 +20,6 @@ class DeepVit : public PatchClassifier {
     Parameter* weight;  ///< [heads (from), heads (to)]
     Linear norm;        ///< weight and bias of a LayerNorm over heads
   };
-  void add_embeddings();
   [[nodiscard]] Block make_block(const std::string& name);
   [[nodiscard]] Attend attend(std::size_t block, const Batch& draws) const override;
 

@@ -8,20 +8,17 @@
 #include "base/str.h"
 
 namespace echelon {
+
 Vit::Vit(const ModelOptions& options, const ModelTypes& types)
     : PatchClassifier(options, types, PatchLayout::kChannelsFirst, {.outer = ".output"}) {
-  add_embeddings();
+  const std::string start = "vit.embeddings";
+  Layer& layer = add_layer(start, Layer::Role::kEmbedding);
+  add_class_token(layer, start + ".cls_token");
+  add_positions(layer, start + ".position_embeddings");
+  add_projection(layer, start + ".patch_embeddings.projection");
   for (std::int64_t i = 0; i < options.layers; ++i)
     blocks_.push_back(make_block(str("vit.encoder.layer.", i)));
   add_head("classifier", "vit.layernorm", "classifier");
-}
-
-void Vit::add_embeddings() {
-  const std::string prefix = "vit.embeddings";
-  Layer& layer = add_layer(prefix, Layer::Role::kEmbedding);
-  add_class_token(layer, prefix + ".cls_token");
-  add_positions(layer, prefix + ".position_embeddings");
-  add_projection(layer, prefix + ".patch_embeddings.projection");
 }
 
 Vit::Block Vit::make_block(const std::string& name) {

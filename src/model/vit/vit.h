@@ -15,7 +15,6 @@ class Vit : public PatchClassifier {
   SampleFlops flops_per_sample(const SampleShape& shape) const override;
 
  private:
-  void add_embeddings();
   [[nodiscard]] Block make_block(const std::string& name);
   [[nodiscard]] Attend attend(std::size_t block, const Batch& draws) const override;
 };
