@@ -10,6 +10,7 @@ constexpr int kThreads = 256;  ///< of a block, where a kernel has no reason for
 constexpr int kWarp = 32;
 constexpr unsigned kAllLanes = 0xFFFFFFFFU;
 constexpr std::int64_t kMostBlocks = 0x7FFFFFFF;  ///< along x
+constexpr std::int64_t kManyBlocks = 4096;  ///< fills any device; each thread then strides over the rest
 
 /// Among the threads of a launch.
 __device__ inline std::int64_t own_index() {

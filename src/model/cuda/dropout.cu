@@ -1,22 +1,20 @@
 #include "base/cuda/launch.cuh"
 #include "base/cuda/pack.cuh"
 #include "base/philox.h"
+#include "model/cuda/block.cuh"
 #include "model/cuda/gpu_kernels.h"
 
 namespace echelon::gpu {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr std::int64_t kManyBlocks = 4096;  // fills any device; each thread then strides over the rest
-constexpr std::int64_t kShared = 8;         ///< elements that share one call of Philox
+constexpr std::int64_t kShared = 8;  ///< elements that share one call of Philox
 
 template <class T>
 __global__ void dropout_kernel(const T* x, T* y, std::int64_t rows, std::int64_t n,
                                kernels::DropoutValues values) {
   const std::int64_t calls = (n + kShared - 1) / kShared;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < rows * calls;
-       i += step) {
+  const std::int64_t step = all_threads();  // read once: fewer registers
+  for (std::int64_t i = own_index(); i < rows * calls; i += step) {
     const std::int64_t row = i / calls;
     const std::int64_t call = i % calls;
     const auto words = philox4x32(values.key, static_cast<std::uint64_t>(values.places[row] * calls + call),
@@ -35,9 +33,7 @@ __global__ void dropout_kernel(const T* x, T* y, std::int64_t rows, std::int64_t
 cudaError_t dropout(DType type, const void* x, void* y, std::int64_t rows, std::int64_t n,
                     const kernels::DropoutValues& values, cudaStream_t stream) {
   if (rows == 0 || n == 0) return cudaSuccess;
-  const std::int64_t work = rows * ((n + kShared - 1) / kShared);
-  const std::int64_t wanted = (work + kThreads - 1) / kThreads;
-  const auto blocks = static_cast<unsigned>(wanted < kManyBlocks ? wanted : kManyBlocks);
+  const unsigned blocks = blocks_for(rows * ((n + kShared - 1) / kShared), 1, kManyBlocks);
   return with_type(type, [&](auto tag) {
     using T = decltype(tag);
     launch(dropout_kernel<T>, {blocks, kThreads, stream}, static_cast<const T*>(x), static_cast<T*>(y), rows,

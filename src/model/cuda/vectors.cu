@@ -8,8 +8,6 @@
 namespace echelon::gpu {
 namespace {
 
-constexpr std::int64_t kManyBlocks = 4096;  // fills any device; each thread then strides over the rest
-
 __global__ void squares_kernel(const float* values, std::int64_t n, double* partial) {
   double sum = 0;
   walk<kVector<float>>(elements_to_border(values, n), n, own_index(), all_threads(),
