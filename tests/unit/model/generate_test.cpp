@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "model/generate/draw.h"
 #include "model/model.h"
 #include "shapes/llama_family.h"
 #include "unit/model/tensors.h"
