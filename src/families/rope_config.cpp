@@ -184,18 +184,16 @@ ConfigMembers members_of(const ModelOptions& model, Json json, const RopeSpellin
 }  // namespace
 
 ConfigMembers read_rope(ModelConfig& config, ModelOptions& model, const RopeSpelling& spelling) {
-  const bool has_scaling = config.has("rope_scaling");
-  const bool has_parameters = config.has("rope_parameters");
-  const char* key = has_scaling ? "rope_scaling" : "rope_parameters";
-  Json json{{"rope_type", "default"}};
-  if (has_scaling || has_parameters) json = spelled(config, key, spelling);
-  if (has_scaling && has_parameters)
-    check_one_meaning(config, json, spelled(config, "rope_parameters", spelling), spelling);
+  std::vector<std::pair<const char*, Json>> stated;
   for (const char* place : {"rope_scaling", "rope_parameters"}) {
-    if (!config.has(place)) continue;
-    const Json stated = spelled(config, place, spelling);
-    if (stated.contains("rope_theta")) config.take_value("rope_theta", stated["rope_theta"], place);
+    if (config.has(place)) stated.emplace_back(place, spelled(config, place, spelling));
   }
+  if (stated.size() == 2) check_one_meaning(config, stated[0].second, stated[1].second, spelling);
+  for (const auto& [place, rope] : stated) {
+    if (rope.contains("rope_theta")) config.take_value("rope_theta", rope["rope_theta"], place);
+  }
+  if (stated.empty()) stated.emplace_back("rope_parameters", Json{{"rope_type", "default"}});
+  Json& json = stated.front().second;
   if (!spelling.theta && !config.has("rope_theta"))
     config.fail("'rope_theta' is missing, for which versions of transformers have different defaults");
   model.rope_theta = config.real_or("rope_theta", spelling.theta.value_or(0), model_ranges::kRopeTheta);
@@ -203,7 +201,8 @@ ConfigMembers read_rope(ModelConfig& config, ModelOptions& model, const RopeSpel
     model.partial_rotary_factor = config.real_or(kPartial, *spelling.partial, model_ranges::kPartialRotary);
   else
     config.require_number(kPartial, 1);
-  model.rope_scaling = read_scaling(config, json, config.inside(key), model.max_positions, spelling);
+  model.rope_scaling =
+      read_scaling(config, json, config.inside(stated.front().first), model.max_positions, spelling);
   if (spelling.window_theta)
     model.window_rope_theta = config.real_or(kLocal, *spelling.window_theta, model_ranges::kRopeTheta);
   return members_of(model, std::move(json), spelling);
