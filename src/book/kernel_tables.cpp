@@ -67,14 +67,10 @@ constexpr kernels::Table<T> table() {
       .geglu = [](const T*, T*, I rows, I n) { pass<T>("geglu", 3 * rows * n); },
       .geglu_backward = [](const T*, const T*, T*, I rows, I n) { pass<T>("geglu_backward", 5 * rows * n); },
       .relu_backward = [](const T*, const T*, T*, I n, float) { pass<T>("relu_backward", 3 * n); },
-      .softmax_cross_entropy =
-          [](T*, I rows, I n, const I*, float, float* losses) {
-            pass<T>("softmax_cross_entropy", 2 * rows * n);
-            std::fill_n(losses, rows, 1.0F);
-          },
       .cross_entropy =
-          [](const T*, I rows, I n, const I*, float* losses) {
-            pass<T>("cross_entropy", rows * n);
+          [](T*, I rows, I n, const I*, const double* scale, float* losses) {
+            scale != nullptr ? pass<T>("softmax_cross_entropy", 2 * rows * n)
+                             : pass<T>("cross_entropy", rows * n);
             std::fill_n(losses, rows, 1.0F);
           },
       .attention_softmax = [](T*, float*,

@@ -68,7 +68,6 @@ constexpr Table<T> table() {
           .geglu = Timed<&K::geglu>::call,
           .geglu_backward = Timed<&K::geglu_backward>::call,
           .relu_backward = Timed<&K::relu_backward>::call,
-          .softmax_cross_entropy = Timed<&K::softmax_cross_entropy>::call,
           .cross_entropy = Timed<&K::cross_entropy>::call,
           .attention_softmax = Timed<&K::attention_softmax>::call,
           .attention_probabilities = Timed<&K::attention_probabilities>::call,

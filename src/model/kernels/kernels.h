@@ -45,13 +45,10 @@ struct Table {
   void (*geglu_backward)(const T* gate_up, const T* dout, T* dgate_up, std::int64_t rows, std::int64_t n);
   /// dx = dy * factor where the result y of relu and dropout is above zero, else zero.
   void (*relu_backward)(const T* y, const T* dy, T* dx, std::int64_t n, float factor);
-  /// Logits [rows, n], in place: become d(loss)/d(logits) * scale. losses[r] is the row's cross entropy
-  /// (unscaled). targets[r] < 0: ignored row, gradient and loss are zero.
-  void (*softmax_cross_entropy)(T* logits, std::int64_t rows, std::int64_t n, const std::int64_t* targets,
-                                float scale, float* losses);
-  /// The rows' cross entropies only.
-  void (*cross_entropy)(const T* logits, std::int64_t rows, std::int64_t n, const std::int64_t* targets,
-                        float* losses);
+  /// losses[r] is the row's cross entropy. With `scale` the logits [rows, n] become d(loss)/d(logits) * scale
+  /// in place, without it (null) they stay. targets[r] < 0: ignored row, gradient and loss are zero.
+  void (*cross_entropy)(T* logits, std::int64_t rows, std::int64_t n, const std::int64_t* targets,
+                        const double* scale, float* losses);
   /// scores = softmax(scores * scale + bias) in place, log_sum_exp[rows] kept for the backward; masked
   /// columns become 0.
   void (*attention_softmax)(T* scores, float* log_sum_exp, const ScoreRows& shape);

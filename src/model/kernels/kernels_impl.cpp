@@ -299,7 +299,6 @@ constexpr Table<T> make_table() {
           .geglu = gated<GeluTanh, T>,
           .geglu_backward = gated_backward<GeluTanh, T>,
           .relu_backward = relu_backward<T>,
-          .softmax_cross_entropy = softmax_cross_entropy<T>,
           .cross_entropy = cross_entropy<T>,
           .attention_softmax = attention_softmax<T>,
           .attention_probabilities = attention_probabilities<T>,

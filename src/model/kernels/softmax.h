@@ -82,16 +82,13 @@ float row_softmax_cross_entropy(T* logits, std::int64_t n, std::int64_t target, 
 }
 
 template <class T>
-void cross_entropy(const T* logits, std::int64_t rows, std::int64_t n, const std::int64_t* targets,
-                   float* losses) {
-  for (std::int64_t r = 0; r < rows; ++r) losses[r] = row_cross_entropy(logits + r * n, n, targets[r]);
-}
-
-template <class T>
-void softmax_cross_entropy(T* logits, std::int64_t rows, std::int64_t n, const std::int64_t* targets,
-                           float scale, float* losses) {
-  for (std::int64_t r = 0; r < rows; ++r)
-    losses[r] = row_softmax_cross_entropy(logits + r * n, n, targets[r], scale);
+void cross_entropy(T* logits, std::int64_t rows, std::int64_t n, const std::int64_t* targets,
+                   const double* scale, float* losses) {
+  for (std::int64_t r = 0; r < rows; ++r, logits += n) {
+    losses[r] = scale == nullptr
+                    ? row_cross_entropy(logits, n, targets[r])
+                    : row_softmax_cross_entropy(logits, n, targets[r], static_cast<float>(*scale));
+  }
 }
 
 }  // namespace echelon::kernels::ECHELON_ISA

@@ -25,15 +25,8 @@ at::Tensor row_losses(const at::Tensor& logits, const at::Tensor& targets, const
   }
   const std::int64_t vocab = logits.size(1);
   for_all_rows(logits, 4, [&]<class T>(ElementTag<T>, std::int64_t first, std::int64_t rows) {
-    const auto& kernel = kernels::kernels<T>();
-    T* const from = out<T>(logits) + first * vocab;
-    const std::int64_t* target = in<std::int64_t>(targets) + first;
-    float* const loss = out<float>(losses) + first;
-    if (scale != nullptr) {
-      kernel.softmax_cross_entropy(from, rows, vocab, target, static_cast<float>(*scale), loss);
-    } else {
-      kernel.cross_entropy(from, rows, vocab, target, loss);
-    }
+    kernels::kernels<T>().cross_entropy(out<T>(logits) + first * vocab, rows, vocab,
+                                        in<std::int64_t>(targets) + first, scale, out<float>(losses) + first);
   });
   return losses;
 }

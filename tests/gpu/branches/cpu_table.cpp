@@ -74,17 +74,9 @@ class CpuTable final : public DeviceKernels {
 
   void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& losses,
                      const double* scale) const override {
-    const std::int64_t n = logits.size(1);
-    const std::int64_t* target = in<std::int64_t>(targets);
     visit(logits.scalar_type(), [&]<class T>(ElementTag<T>) {
-      const auto& kernel = kernels::kernels<T>();
-      T* rows = out<T>(logits);
-      if (scale != nullptr) {
-        kernel.softmax_cross_entropy(rows, logits.size(0), n, target, static_cast<float>(*scale),
-                                     out<float>(losses));
-      } else {
-        kernel.cross_entropy(rows, logits.size(0), n, target, out<float>(losses));
-      }
+      kernels::kernels<T>().cross_entropy(out<T>(logits), logits.size(0), logits.size(1),
+                                          in<std::int64_t>(targets), scale, out<float>(losses));
     });
   }
 

@@ -28,18 +28,19 @@ Softmax softmax(const std::vector<double>& x) {
 }
 
 template <class T>
-float cross_entropy(const std::vector<T>& logits, std::int64_t target) {
+float cross_entropy(std::vector<T> logits, std::int64_t target) {
   float loss = -1;
-  kernels<T>().cross_entropy(logits.data(), 1, static_cast<std::int64_t>(logits.size()), &target, &loss);
+  const auto n = static_cast<std::int64_t>(logits.size());
+  kernels<T>().cross_entropy(logits.data(), 1, n, &target, nullptr, &loss);
   return loss;
 }
 
 /// Turns the logits into their gradient.
 template <class T>
-float softmax_cross_entropy(std::vector<T>& logits, std::int64_t target, float scale) {
+float softmax_cross_entropy(std::vector<T>& logits, std::int64_t target, double scale) {
   float loss = -1;
   const auto n = static_cast<std::int64_t>(logits.size());
-  kernels<T>().softmax_cross_entropy(logits.data(), 1, n, &target, scale, &loss);
+  kernels<T>().cross_entropy(logits.data(), 1, n, &target, &scale, &loss);
   return loss;
 }
 
@@ -50,7 +51,7 @@ TYPED_TEST(SoftmaxKernels, CrossEntropyAndItsGradient) {
     const auto exact = softmax(doubles(logits));
     const double loss = exact.log_sum_exp - doubles(logits)[target];
     auto gradient = logits;
-    const float returned = softmax_cross_entropy(gradient, target, 0.25F);
+    const float returned = softmax_cross_entropy(gradient, target, 0.25);
     EXPECT_NEAR(static_cast<double>(returned), loss, 2e-6 * (1 + std::abs(exact.log_sum_exp)));
     EXPECT_EQ(cross_entropy(logits, target), returned);
     std::vector<double> expected = exact.probabilities;
@@ -64,7 +65,7 @@ TYPED_TEST(SoftmaxKernels, CrossEntropyOfAnIgnoredRowIsNothing) {
   auto logits = random_values<TypeParam>(77, 1);
   logits[3] = TypeParam{};
   EXPECT_EQ(cross_entropy(logits, -1), 0.0F);
-  EXPECT_EQ(softmax_cross_entropy(logits, -100, 1.0F), 0.0F);
+  EXPECT_EQ(softmax_cross_entropy(logits, -100, 1.0), 0.0F);
   for (const TypeParam& value : logits) EXPECT_EQ(to_float(value), 0.0F);
 }
 
@@ -77,7 +78,7 @@ TYPED_TEST(SoftmaxKernels, CrossEntropyOfExtremeLogits) {
   EXPECT_EQ(cross_entropy(logits, 7), 0.0F);
   EXPECT_NEAR(static_cast<double>(cross_entropy(logits, 70)), high - low, 1e-6 * high);
   auto gradient = logits;
-  (void)softmax_cross_entropy(gradient, 70, 1.0F);
+  (void)softmax_cross_entropy(gradient, 70, 1.0);
   for (int i = 0; i < 100; ++i)
     EXPECT_EQ(to_float(gradient[i]), i == 7 ? 1.0F : (i == 70 ? -1.0F : 0.0F)) << i;
 }
