@@ -1,6 +1,4 @@
 // Compiled for processors with AVX512-BF16; only product_kernel() of dispatch.cpp leads here.
-#include <immintrin.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -10,6 +8,7 @@
 namespace echelon::kernels {
 namespace {
 
+using packing::first_lanes;
 using packing::kColumns;
 using packing::kRows;
 using packing::kVectors;
@@ -133,11 +132,6 @@ inline __m512 widen(__m256i bf16) {
 }
 inline __m256i narrow(__m512 values) {
   return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(values));
-}
-
-inline __mmask16 first_lanes(std::int64_t count) {
-  return count >= 16 ? __mmask16{0xFFFF}
-                     : static_cast<__mmask16>((1U << std::max<std::int64_t>(count, 0)) - 1U);
 }
 
 inline void store_rows(const Accumulators& acc, const Tile& tile) {

@@ -1,10 +1,6 @@
 // Compiled for processors with AVX512-BF16, beside product_impl.cpp.
 #include "model/kernels/product_pack.h"
 
-#include <immintrin.h>
-
-#include <algorithm>
-
 namespace echelon::kernels::packing {
 namespace {
 
@@ -13,11 +9,6 @@ using Source = MatrixView<const Bf16*>;
 /// Rows k and k + 1 of 16 columns -> 16 pairs.
 inline __m512i interleave(__m256i even, __m256i odd) {
   return _mm512_or_si512(_mm512_cvtepu16_epi32(even), _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
-}
-
-inline __mmask16 first_lanes(std::int64_t count) {
-  return count >= 16 ? __mmask16{0xFFFF}
-                     : static_cast<__mmask16>((1U << std::max<std::int64_t>(count, 0)) - 1U);
 }
 
 /// One pair of rows with contiguous columns, cut into panels of kPanel columns that lie `stride` apart.
