@@ -40,11 +40,6 @@ std::optional<Parts> parts_of(std::string_view table) {
   return parts;
 }
 
-// Nodes may be shared, so a damaged array may contain cycles: visits are limited. sentencepiece's own
-// tables need 300,000.
-constexpr std::size_t kMostNodes = 4'000'000;
-constexpr std::size_t kLongestRule = 1000;
-
 /// Units by the node whose children they are: those of `base`, where a node says that its children are,
 /// are units[first[base]] to units[first[base + 1] - 1].
 struct Children {
@@ -119,12 +114,6 @@ class PathWalk {
   std::vector<Row> rows_;
 };
 
-struct Node {
-  std::size_t children = 0;  // the child of byte c is the unit at children ^ c, if c is its label
-  std::size_t depth = 0;
-  char label = 0;
-};
-
 }  // namespace
 
 std::string normalizer_table_problem(std::string_view table) {
@@ -155,45 +144,6 @@ std::string normalizer_table_problem(std::string_view table) {
   if (*most > kMostRulesOnAPath)
     return str("more than ", kMostRulesOnAPath, " of its rules begin one another");
   return "";
-}
-
-bool for_each_rule(std::string_view table,
-                   const std::function<void(std::string_view from, std::string_view to)>& rule) {
-  const auto parts = parts_of(table);
-  if (!parts) return false;
-  const auto& [units, texts] = *parts;
-  const Children children_of(units);
-  std::string from;
-  std::size_t nodes = 0;
-  std::vector<Node> open{{.children = units[0].offset()}};
-  while (!open.empty()) {
-    const Node node = open.back();
-    open.pop_back();
-    if (node.depth > 0) {
-      from.resize(node.depth - 1);
-      from += node.label;
-    }
-    if (node.children + 1 >= children_of.first.size()) continue;
-    for (std::uint32_t i = children_of.first[node.children]; i < children_of.first[node.children + 1]; ++i) {
-      const std::size_t at = children_of.units[i];
-      const Unit unit = units[at];
-      const auto byte = static_cast<char>(unit.label());
-      if (++nodes > kMostNodes || node.depth >= kLongestRule) return false;
-      const std::size_t children = at ^ unit.offset();
-      if (unit.has_value()) {
-        if (children >= units.size()) return false;
-        const std::size_t begin = units[children].value();
-        if (begin >= texts.size()) return false;
-        const std::size_t end = texts.find('\0', begin);
-        if (end == std::string_view::npos) return false;
-        from.resize(node.depth);
-        from += byte;
-        rule(from, texts.substr(begin, end - begin));
-      }
-      open.push_back({children, node.depth + 1, byte});
-    }
-  }
-  return true;
 }
 
 NormalizerTable::NormalizerTable(std::string_view table) {

@@ -1,7 +1,6 @@
 #pragma once
 #include <bitset>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,20 +8,13 @@
 
 namespace echelon::data {
 
-/// Returns why sentencepiece must not load this table (its form is below), or "". The library follows a table
-/// without checking where it leads. So every unit that a path could lead to is checked, reached or not, with
-/// the text that it points at.
+/// Returns why sentencepiece must not load this table, which a model carries for its normalizer, or "". It is
+/// a u32 size, a double array of that many bytes (darts-clone's) and texts that end with a zero byte; all
+/// little-endian. The library follows a table without checking where it leads. So every unit that a path
+/// could lead to is checked, reached or not, with the text that it points at.
 [[nodiscard]] std::string normalizer_table_problem(std::string_view table);
 
-/// Calls `rule(from, to)` for every rule of the table that a sentencepiece model carries for its normalizer.
-/// The normalizer applies the longest rule whose `from` begins the rest of a text, and replaces it by `to`.
-/// The table is a u32 size, a double array of that many bytes (darts-clone's) and texts that end with a zero
-/// byte; all little-endian. Returns false for any other content; `rule` may have been called for some rules
-/// by then.
-[[nodiscard]] bool for_each_rule(std::string_view table,
-                                 const std::function<void(std::string_view from, std::string_view to)>& rule);
-
-/// A table for single look-ups. Unchangeable.
+/// The rules of a table, each of which replaces a text `from` by a text `to`. Unchangeable.
 class NormalizerTable {
  public:
   /// normalizer_table_problem() has none with `table`.

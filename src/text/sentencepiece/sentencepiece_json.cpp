@@ -5,11 +5,13 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "base/foreign_text.h"
+#include "base/str.h"
 #include "text/base64.h"
 #include "text/sentencepiece/normalizer_table.h"
 #include "text/sentencepiece/sentencepiece_tokenizer.h"
@@ -138,27 +140,23 @@ void add_unigram_steps(const SentencepieceTraits& traits, Json& root) {
   root["decoder"] = words;
 }
 
-/// Symbols that an added token stands for. The parts of the text between added tokens are encoded apart, with
-/// a space in front of each and none at its ends where the model asks for that; sentencepiece does it to the
-/// whole. So a unigram model has its symbols as pieces, where the normalizer leaves them alone.
-/// By id.
+/// Symbols that an added token stands for, by id. The parts of the text between added tokens are encoded
+/// apart, with a space in front of each and none at its ends where the model asks for that; sentencepiece
+/// does it to the whole. So a unigram model has its symbols as pieces, where the normalizer leaves them
+/// alone.
 std::vector<bool> symbols_apart(const SentencepieceTraits& traits) {
-  const auto& pieces = traits.pieces;
-  const bool unigram = traits.type == SentencepieceTraits::Type::kUnigram;
-  std::vector<bool> apart(pieces.size());
-  const auto rewrites = [&](std::string_view from) {
-    for (std::size_t id = 0; id < pieces.size(); ++id) {
-      if (pieces[id].type != Type::kUserDefined) continue;
-      if (!unigram || pieces[id].text.find(from) != std::string_view::npos) apart[id] = true;
+  std::optional<NormalizerTable> table;
+  if (!traits.normalizer_table.empty()) table.emplace(traits.normalizer_table);
+  const auto is_rewritten = [&](std::string_view text) {
+    for (; !text.empty(); text.remove_prefix(1)) {
+      if (text.starts_with(' ') || text.starts_with(kSpaceSign) || (table && table->find(text))) return true;
     }
+    return false;
   };
-  rewrites(" ");
-  rewrites(kSpaceSign);
-  if (!traits.normalizer_table.empty()) {
-    static_cast<void>(for_each_rule(traits.normalizer_table,
-                                    [&](std::string_view from, std::string_view) { rewrites(from); }));
-  }
-  return apart;
+  const bool unigram = traits.type == SentencepieceTraits::Type::kUnigram;
+  return mapped(traits.pieces, [&](const SentencepiecePiece& piece) {
+    return piece.type == Type::kUserDefined && (!unigram || is_rewritten(piece.text));
+  });
 }
 
 Json added_tokens(const SentencepieceTraits& traits, const std::vector<bool>& apart) {
@@ -212,9 +210,9 @@ bool is_convertible(const SentencepieceTraits& traits, const std::vector<bool>& 
 std::string tokenizer_json_of(std::string_view model_bytes, bool sources) {
   const auto traits = read_traits(model_bytes);
   if (!traits) return "";
+  const SentencepieceTokenizer tokenizer(model_bytes, "tokenizer.model");  // refuses a table that is damaged
   const std::vector<bool> apart = symbols_apart(*traits);
   if (!is_convertible(*traits, apart)) return "";
-  const SentencepieceTokenizer tokenizer(model_bytes, "tokenizer.model");
   Json unknown;
   for (const SentencepiecePiece& piece : traits->pieces) {
     if (piece.type == Type::kUnknown) unknown = piece.text;

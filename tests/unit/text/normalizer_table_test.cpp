@@ -11,22 +11,16 @@
 namespace echelon::data {
 namespace {
 
-using Rules = std::map<std::string, std::string>;
-
-/// The rules, and "damaged" for a table that is not whole.
-Rules rules_of(std::string_view table) {
-  Rules rules;
-  const bool whole = for_each_rule(table, [&](std::string_view from, std::string_view to) {
-    rules.emplace(std::string(from), std::string(to));
-  });
-  if (!whole) rules["damaged"] = "";
-  return rules;
-}
-
-TEST(NormalizerTable, TellsEveryRule) {
-  const Rules rules{{"\n", " "},           {"a", "b"}, {"ab", "c"}, {"abc", ""}, {"\xEF\xAC\x81", "fi"},
-                    {"\xEF\xAC\x82", "fl"}};
-  EXPECT_EQ(rules_of(testing::normalizer_table(rules)), rules);
+TEST(NormalizerTable, FindsTheShortestRule) {
+  const NormalizerTable table(testing::normalizer_table(
+      {{"\n", " "}, {"a", "b"}, {"ab", "c"}, {"xyz", ""}, {"\xEF\xAC\x81", "fi"}, {"\xEF\xAC\x82", "fl"}}));
+  EXPECT_EQ(table.find("\nx"), " ");
+  EXPECT_EQ(table.find("abc"), "b");
+  EXPECT_EQ(table.find("xyz"), "");
+  EXPECT_EQ(table.find("\xEF\xAC\x82"), "fl");
+  EXPECT_EQ(table.find("xy"), std::nullopt);
+  EXPECT_EQ(table.find("\xEF\xAC\x83"), std::nullopt);
+  EXPECT_EQ(table.find(""), std::nullopt);
 }
 
 TEST(NormalizerTable, SharesTheEndsOfRules) {
@@ -36,20 +30,9 @@ TEST(NormalizerTable, SharesTheEndsOfRules) {
   const std::uint32_t to_child = testing::unit_bits(table, a) >> 10 ^ a;
   const std::uint32_t b = a ^ 'a' ^ 'b';
   testing::set_unit(table, b, (to_child ^ b) << 10 | 'b');
-  EXPECT_EQ(rules_of(table), (Rules{{"ac", "x"}, {"bc", "x"}}));
-}
-
-TEST(NormalizerTable, IsRefusedWhenDamaged) {
-  const std::string table = testing::normalizer_table({{"a", "b"}});
-  EXPECT_TRUE(rules_of("").contains("damaged"));
-  EXPECT_TRUE(rules_of("abc").contains("damaged"));
-  EXPECT_TRUE(rules_of(std::string_view(table).substr(0, 100)).contains("damaged"));
-  EXPECT_TRUE(rules_of(std::string_view(table).substr(0, table.size() - 1)).contains("damaged"))
-      << "no end of a text";
-  std::string circle = table;
-  const std::uint32_t a = testing::unit_of(table, "a");
-  testing::set_unit(circle, a, (a ^ testing::unit_bits(table, 0) >> 10) << 10 | 'a');
-  EXPECT_TRUE(rules_of(circle).contains("damaged")) << "a node that is its own child";
+  ASSERT_EQ(normalizer_table_problem(table), "");
+  EXPECT_EQ(NormalizerTable(table).find("ac"), "x");
+  EXPECT_EQ(NormalizerTable(table).find("bc"), "x");
 }
 
 // What the library may have.
