@@ -132,11 +132,8 @@ bool read_trainer(std::string_view message, SentencepieceTraits& traits) {
 bool read_normalizer(std::string_view message, bool denormalizer, SentencepieceTraits& traits) {
   FieldReader reader(message);
   for (Field field; reader.next(field);) {
-    if (reader.is(field, kNormalizerTable, Wire::kBytes)) {
-      if (!field.bytes.empty()) traits.rewrites_text = true;
-      auto& table = denormalizer ? traits.denormalizer_table : traits.normalizer_table;
-      table = field.bytes;
-    }
+    if (reader.is(field, kNormalizerTable, Wire::kBytes))
+      (denormalizer ? traits.denormalizer_table : traits.normalizer_table) = field.bytes;
     if (denormalizer) continue;
     if (reader.is(field, kNormalizerDummyPrefix, Wire::kVarint)) traits.add_dummy_prefix = field.value != 0;
     if (reader.is(field, kNormalizerRemoveExtra, Wire::kVarint))

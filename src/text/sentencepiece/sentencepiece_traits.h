@@ -27,7 +27,6 @@ struct SentencepieceTraits {
   bool byte_fallback = false;            ///< unknown characters become bytes
   std::string_view normalizer_table;     ///< see normalizer_table.h; empty: none
   std::string_view denormalizer_table;   ///< the same for decoded text
-  bool rewrites_text = false;            ///< a normalizer or denormalizer table is present
   bool add_dummy_prefix = true;          ///< a space is put in front
   bool remove_extra_whitespaces = true;  ///< runs of spaces shrink
   bool escape_whitespaces = true;        ///< space becomes U+2581
@@ -36,8 +35,9 @@ struct SentencepieceTraits {
 
   /// Text goes in as it is, and each part of it is encoded by its own characters only.
   [[nodiscard]] bool verbatim_bpe() const {
-    return type == Type::kBpe && !rewrites_text && !add_dummy_prefix && !remove_extra_whitespaces &&
-           escape_whitespaces && !treat_whitespace_as_suffix;
+    return type == Type::kBpe && normalizer_table.empty() && denormalizer_table.empty() &&
+           !add_dummy_prefix && !remove_extra_whitespaces && escape_whitespaces &&
+           !treat_whitespace_as_suffix;
   }
 };
 
