@@ -189,6 +189,7 @@ BpeTokenizer::BpeTokenizer(const TokenizerJson& json, std::string_view name, std
     : raw_tokens_(added_tokens(json, false)),
       normalized_tokens_(added_tokens(json, true)),
       normalizers_(json.normalizers),
+      splits_(json.splits),
       prefix_at_(json.splits.size()),
       add_prefix_space_(json.byte_level && json.byte_level->add_prefix_space),
       metaspace_(json.metaspace),
@@ -199,11 +200,6 @@ BpeTokenizer::BpeTokenizer(const TokenizerJson& json, std::string_view name, std
       digest_(digest),
       texts_(texts_by_id(json)) {
   for (const AddedToken& token : json.added_tokens) names_.emplace(token.id, token.content);
-  for (const SplitStep& step : json.splits) {
-    splits_.push_back({step.literal ? SplitPattern::literal(step.pattern, step.field)
-                                    : SplitPattern(step.pattern, step.field),
-                       step.invert, step.behavior});
-  }
   if (json.byte_level && json.byte_level->use_regex) {
     splits_.push_back({SplitPattern(kByteLevelPattern, "ByteLevel"), false, SplitBehavior::kIsolated});
   }

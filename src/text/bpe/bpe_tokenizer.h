@@ -10,7 +10,6 @@
 
 #include "text/bpe/added_token_finder.h"
 #include "text/bpe/byte_pairs.h"
-#include "text/bpe/split_pattern.h"
 #include "text/bpe/tokenizer_json.h"
 #include "text/tokenizer.h"
 #include "text/unigram/unigram_pieces.h"
@@ -39,18 +38,13 @@ class BpeTokenizer final : public Tokenizer {
 
  private:
   friend class BpeEncoder;
-  struct Split {
-    SplitPattern pattern;
-    bool invert = false;
-    SplitBehavior behavior = SplitBehavior::kIsolated;
-  };
   BpeTokenizer(const TokenizerJson& json, std::string_view name, std::uint64_t digest);
 
   AddedTokenFinder raw_tokens_;
   AddedTokenFinder normalized_tokens_;
   std::vector<NormalizerStep> normalizers_;
-  std::vector<Split> splits_;  ///< ByteLevel's own regular expression included
-  std::size_t prefix_at_;      ///< the split in front of which ByteLevel or Metaspace begins
+  std::vector<SplitStep> splits_;  ///< ByteLevel's own regular expression included
+  std::size_t prefix_at_;          ///< the split in front of which ByteLevel or Metaspace begins
   bool add_prefix_space_;
   std::optional<MetaspaceStep> metaspace_;
   std::vector<DecoderStep> decoders_;

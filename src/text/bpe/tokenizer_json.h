@@ -53,11 +53,9 @@ struct NormalizerStep {
 /// The treatment of the matches of a pattern that splits text; the names are those of tokenizer.json.
 enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
-/// A pre-tokenizer Split or Digits.
+/// A pre-tokenizer that splits text by a pattern.
 struct SplitStep {
-  std::string field;  ///< where it stands, for messages
-  std::string pattern;
-  bool literal = false;
+  SplitPattern pattern;
   bool invert = false;
   SplitBehavior behavior = SplitBehavior::kIsolated;
 };

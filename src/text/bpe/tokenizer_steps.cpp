@@ -34,9 +34,8 @@ SplitStep read_split(const JsonField& step) {
   const JsonField pattern = step.at("pattern");
   const auto literal = pattern.find("String");
   const JsonField text = literal ? *literal : pattern.at("Regex");
-  return {.field = text.path(),
-          .pattern = token_text(text),
-          .literal = literal.has_value(),
+  return {.pattern = literal ? SplitPattern::literal(token_text(text), text.path())
+                             : SplitPattern(token_text(text), text.path()),
           .invert = step.boolean("invert"),
           .behavior = read_behavior(step.at("behavior"))};
 }
@@ -181,11 +180,11 @@ void read_pre_tokenizers(const JsonField& root, TokenizerJson& out) {
       out.splits.push_back(read_split(step));
     } else if (type.text() == "Digits") {
       const bool each = step.boolean("individual_digits");
-      out.splits.push_back({.field = step.path(),
-                            .pattern = "\\p{N}",
+      out.splits.push_back({.pattern = SplitPattern("\\p{N}", step.path()),
                             .behavior = each ? SplitBehavior::kIsolated : SplitBehavior::kContiguous});
     } else if (type.text() == "WhitespaceSplit") {
-      out.splits.push_back({.field = step.path(), .pattern = "\\s", .behavior = SplitBehavior::kRemoved});
+      out.splits.push_back(
+          {.pattern = SplitPattern("\\s", step.path()), .behavior = SplitBehavior::kRemoved});
     } else if (type.text() == "ByteLevel") {
       out.byte_level = {.add_prefix_space = step.boolean("add_prefix_space"),
                         .use_regex = step.boolean("use_regex", true)};
