@@ -86,8 +86,7 @@ SplitPattern::Matcher::Matcher(const SplitPattern& pattern) : state_(std::make_u
 SplitPattern::Matcher::Matcher(Matcher&&) noexcept = default;
 SplitPattern::Matcher::~Matcher() = default;
 
-std::optional<SplitPattern::Match> SplitPattern::Matcher::find(std::string_view text,
-                                                               std::size_t from) const {
+std::optional<TextSpan> SplitPattern::Matcher::find(std::string_view text, std::size_t from) const {
   const int result =
       pcre2_match_8(state_->compiled->code.get(), reinterpret_cast<PCRE2_SPTR8>(text.data()), text.size(),
                     from, PCRE2_NO_UTF_CHECK, state_->data.get(), state_->context.get());
@@ -97,7 +96,7 @@ std::optional<SplitPattern::Match> SplitPattern::Matcher::find(std::string_view 
                 message_of(result));
   }
   const std::size_t* ends = pcre2_get_ovector_pointer_8(state_->data.get());
-  return Match{ends[0], ends[1]};
+  return TextSpan{ends[0], ends[1]};
 }
 
 }  // namespace echelon::data

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "text/text_span.h"
+
 namespace echelon::data {
 
 /// A compiled regular expression (PCRE2 with its JIT) that finds where a text is split. Unchangeable and used
@@ -18,11 +20,6 @@ class SplitPattern {
   /// Finds `text` itself.
   [[nodiscard]] static SplitPattern literal(std::string_view text, std::string field);
 
-  struct Match {
-    std::size_t begin = 0;
-    std::size_t end = 0;
-  };
-
   class Matcher {
    public:
     explicit Matcher(const SplitPattern& pattern);
@@ -31,7 +28,7 @@ class SplitPattern {
 
     /// The first match at or behind `from` in valid UTF-8. Throws Error(kData) when it takes more than
     /// PCRE2's limits on work and memory.
-    [[nodiscard]] std::optional<Match> find(std::string_view text, std::size_t from) const;
+    [[nodiscard]] std::optional<TextSpan> find(std::string_view text, std::size_t from) const;
 
    private:
     struct State;
