@@ -168,9 +168,10 @@ void require_unique_ids(const JsonField& root, const TokenizerJson& json) {
   for (const AddedToken& token : json.added_tokens) add(token.content, token.id);
 }
 
+/// What stands around a text; -1: nothing.
 struct Frame {
-  std::vector<std::int32_t> before;
-  std::vector<std::int32_t> after;
+  std::int32_t before = -1;
+  std::int32_t after = -1;
 };
 
 Frame read_template(const JsonField& step) {
@@ -185,12 +186,12 @@ Frame read_template(const JsonField& step) {
     }
     const std::string name = piece.at("SpecialToken").at("id").text();
     for (const JsonField& id : step.at("special_tokens").at(name.c_str()).at("ids").items(kMostSteps)) {
-      (behind ? frame.after : frame.before).push_back(id.integer(kLargestId));
+      std::int32_t& place = behind ? frame.after : frame.before;
+      if (place >= 0) single.refuse("at most one special token before the text and one after it");
+      place = id.integer(kLargestId);
     }
   }
   if (!behind) single.refuse("a template with the text once");
-  if (frame.before.size() > 1 || frame.after.size() > 1)
-    single.refuse("at most one special token before the text and one after it");
   return frame;
 }
 
@@ -208,7 +209,7 @@ std::optional<Frame> read_frame(const JsonField& root) {
         if (pair.size() != 2) step.at(name).refuse("a token and its id");
         return pair[1].integer(kLargestId);
       };
-      frame = Frame{{id_of("cls")}, {id_of("sep")}};
+      frame = Frame{id_of("cls"), id_of("sep")};
     } else {
       type.refuse("TemplateProcessing, RobertaProcessing, BertProcessing, ByteLevel or a Sequence of them");
     }
@@ -245,13 +246,9 @@ void find_document_ends(const JsonField& root, TokenizerJson& out) {
                                                   "<\xEF\xBD\x9C"
                                                   "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"};
   const auto frame = read_frame(root);
-  const bool silent = !frame || (frame->before.empty() && frame->after.empty());
-  if (!frame) {
-    out.bos_id = find_special(out.added_tokens, kBegins);
-  } else if (!frame->before.empty()) {  // else the template says that there is none
-    out.bos_id = frame->before[0];
-  }
-  out.eos_id = silent || frame->after.empty() ? find_special(out.added_tokens, kEnds) : frame->after[0];
+  // A template without a token in front says that there is none.
+  out.bos_id = frame ? frame->before : find_special(out.added_tokens, kBegins);
+  out.eos_id = frame && frame->after >= 0 ? frame->after : find_special(out.added_tokens, kEnds);
 }
 
 /// Whether the text behind the step can begin with what stood later in the text before it.
