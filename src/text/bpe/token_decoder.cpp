@@ -3,6 +3,7 @@
 #include <charconv>
 #include <optional>
 
+#include "base/str.h"
 #include "text/utf8.h"
 
 namespace echelon::data {
@@ -41,12 +42,6 @@ void join_bytes(std::vector<std::string>& tokens) {
   tokens = std::move(joined);
 }
 
-std::string fused(const std::vector<std::string>& tokens) {
-  std::string text;
-  for (const std::string& token : tokens) text += token;
-  return text;
-}
-
 std::string stripped(std::string_view token, const DecoderStep& step) {
   for (int i = 0; i < step.start && token.starts_with(step.pattern); ++i)
     token.remove_prefix(step.pattern.size());
@@ -61,7 +56,7 @@ void apply(const DecoderStep& step, std::vector<std::string>& tokens) {
       for (std::string& token : tokens) token = replace_all(token, step.pattern, step.content);
       return;
     case Decoding::kByteFallback: return join_bytes(tokens);
-    case Decoding::kFuse: tokens = {fused(tokens)}; return;
+    case Decoding::kFuse: tokens = {join(tokens, "")}; return;
     case Decoding::kStrip:
       for (std::string& token : tokens) token = stripped(token, step);
       return;
@@ -75,7 +70,7 @@ void apply(const DecoderStep& step, std::vector<std::string>& tokens) {
 
 std::string decode_tokens(std::vector<std::string> tokens, const std::vector<DecoderStep>& steps) {
   for (const DecoderStep& step : steps) apply(step, tokens);
-  return fused(tokens);
+  return join(tokens, "");
 }
 
 std::string bytes_of_token(std::string token, const std::vector<DecoderStep>& steps) {
