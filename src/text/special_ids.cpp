@@ -5,7 +5,6 @@
 
 #include "base/foreign_json.h"
 #include "base/str.h"
-#include "text/decode_any.h"
 #include "text/json_field.h"
 
 namespace echelon {
@@ -24,7 +23,7 @@ class EndedTokenizer final : public Tokenizer {
   [[nodiscard]] std::string decode(std::span<const std::int32_t> ids) const override {
     std::vector<std::int32_t> known;  // the end gives no text
     std::ranges::copy_if(ids, std::back_inserter(known), [&](auto id) { return id != eos_; });
-    return data::decode_any(*inner_, known);
+    return inner_->decode_any(known);
   }
   [[nodiscard]] std::string name_of(std::int32_t id) const override { return inner_->name_of(id); }
   [[nodiscard]] std::string piece_of(std::int32_t id) const override {

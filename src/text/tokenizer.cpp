@@ -1,5 +1,7 @@
 #include "text/tokenizer.h"
 
+#include <algorithm>
+
 #include "text/bpe/bpe_tokenizer.h"
 #include "text/sentencepiece/sentencepiece_tokenizer.h"
 #include "text/tokenizer_digest.h"
@@ -15,6 +17,18 @@ std::unique_ptr<const Tokenizer> Tokenizer::from_bytes(std::string_view model_by
     return std::make_unique<data::BpeTokenizer>(model_bytes, name);
   }
   return std::make_unique<data::SentencepieceTokenizer>(model_bytes, name);
+}
+
+std::string Tokenizer::decode_any(std::span<const std::int32_t> ids) const {
+  const auto is_known = [&](std::int32_t id) { return id >= 0 && id < vocab_size(); };
+  std::string text;
+  while (true) {
+    const auto known = static_cast<std::size_t>(std::ranges::find_if_not(ids, is_known) - ids.begin());
+    if (known > 0) text += decode(ids.first(known));
+    if (known == ids.size()) return text;
+    text += "\xEF\xBF\xBD";
+    ids = ids.subspan(known + 1);
+  }
 }
 
 std::string Tokenizer::piece_of(std::int32_t id) const {

@@ -53,6 +53,10 @@ class Tokenizer {
   /// vocabulary.
   [[nodiscard]] virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
 
+  /// decode() for the ids of a model, whose vocabulary may be larger: an id that the tokenizer does not have
+  /// becomes U+FFFD.
+  [[nodiscard]] std::string decode_any(std::span<const std::int32_t> ids) const;
+
   /// Returns the spelling of a special symbol in the tokenizer's file; empty for an id that the file does not
   /// have.
   [[nodiscard]] virtual std::string name_of(std::int32_t id) const = 0;

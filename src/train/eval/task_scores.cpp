@@ -8,7 +8,6 @@
 #include "base/number.h"
 #include "comm/reduce_fields.h"
 #include "model/generate/generate.h"
-#include "text/decode_any.h"
 #include "train/eval/inference_model.h"
 
 namespace echelon {
@@ -179,7 +178,7 @@ std::optional<TaskResult> score_exact(ShardedModel& model, const EncodedTask& en
     if (begin >= prompts.size()) continue;
     for (std::size_t i = begin; i < end; ++i) {
       const std::vector<std::int32_t> ids(added[i - begin].begin(), added[i - begin].end());
-      const std::string generated = data::decode_any(*text.tokenizer, ids);
+      const std::string generated = text.tokenizer->decode_any(ids);
       if (is_right(encoded.task.items[i], answer_in(generated, answer))) sums.right += 1;
     }
   }

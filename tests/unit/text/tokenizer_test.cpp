@@ -8,7 +8,6 @@
 #include "support/matches.h"
 #include "support/places.h"
 #include "support/sentencepiece_model.h"
-#include "text/decode_any.h"
 #include "text/sentencepiece/sentencepiece_json.h"
 #include "text/sentencepiece/sentencepiece_tokenizer.h"
 #include "text/sentencepiece/sentencepiece_traits.h"
@@ -272,12 +271,12 @@ TEST(DecodeAny, ShowsIdsThatTheTokenizerDoesNotHave) {
   const data::SentencepieceTokenizer tokenizer(trained_model(), "test");
   const auto ids = tokenizer.encode("one two");
   const auto size = static_cast<std::int32_t>(tokenizer.vocab_size());
-  EXPECT_EQ(data::decode_any(tokenizer, ids), "one two");
-  EXPECT_EQ(data::decode_any(tokenizer, {}), "");
+  EXPECT_EQ(tokenizer.decode_any(ids), "one two");
+  EXPECT_EQ(tokenizer.decode_any({}), "");
   std::vector<std::int32_t> more{size};
   more.insert(more.end(), ids.begin(), ids.end());
   more.insert(more.end(), {-1, size + 7});
-  EXPECT_EQ(data::decode_any(tokenizer, more), "\xEF\xBF\xBDone two\xEF\xBF\xBD\xEF\xBF\xBD");
+  EXPECT_EQ(tokenizer.decode_any(more), "\xEF\xBF\xBDone two\xEF\xBF\xBD\xEF\xBF\xBD");
 }
 
 TEST(SentencepieceTraits, RefuseWhatAnotherReaderMayUnderstandDifferently) {

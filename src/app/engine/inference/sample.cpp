@@ -16,7 +16,6 @@
 #include "comm/agree.h"
 #include "comm/exchange.h"
 #include "model/model.h"
-#include "text/decode_any.h"
 #include "text/tokenizer.h"
 #include "train/eval/inference_model.h"
 
@@ -71,12 +70,12 @@ class Conversation {
     const bool alone = encodes_ || chat_ != nullptr;
     std::vector<std::int32_t> all = alone ? std::vector<std::int32_t>{} : tokenizer_.encode(prompt);
     // Decoded with what precedes it, or a space at the beginning of the continuation could be lost.
-    const std::string before = data::decode_any(tokenizer_, all);
+    const std::string before = tokenizer_.decode_any(all);
     for (const std::int64_t id : added) {
       all.push_back(static_cast<std::int32_t>(id));
       if (id >= tokenizer_.vocab_size()) warn_of(id);
     }
-    const std::string text = data::decode_any(tokenizer_, all);
+    const std::string text = tokenizer_.decode_any(all);
     return alone || !text.starts_with(before) ? text : prompt + text.substr(before.size());
   }
 
