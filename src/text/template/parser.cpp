@@ -199,8 +199,8 @@ Node ExpressionParser::primary() {
   const int line = token().line;
   if (is(TokenKind::kOperator)) {
     if (is_sign("(")) return bracketed();
-    if (is_sign("[")) return list_of();
-    if (is_sign("{")) return dict_of();
+    if (is_sign("[")) return collection(Form::kList);
+    if (is_sign("{")) return collection(Form::kDict);
   }
   const Token word = next();
   Node node{Form::kConstant, line, word.text};
@@ -237,30 +237,21 @@ Node ExpressionParser::bracketed() {
   return node;
 }
 
-Node ExpressionParser::list_of() {
+Node ExpressionParser::collection(Form form) {
+  const bool pairs = form == Form::kDict;
+  const std::string_view close = pairs ? "}" : "]";
   next();
   std::vector<Node> items;
-  while (!is_sign("]")) {
+  while (!is_sign(close)) {
     if (!items.empty()) expect(TokenKind::kOperator, ",");
-    if (is_sign("]")) break;
+    if (is_sign(close)) break;
     items.push_back(expression());
-  }
-  expect(TokenKind::kOperator, "]");
-  return make(Form::kList, std::move(items));
-}
-
-Node ExpressionParser::dict_of() {
-  next();
-  std::vector<Node> items;
-  while (!is_sign("}")) {
-    if (!items.empty()) expect(TokenKind::kOperator, ",");
-    if (is_sign("}")) break;
-    items.push_back(expression());
+    if (!pairs) continue;
     expect(TokenKind::kOperator, ":");
     items.push_back(expression());
   }
-  expect(TokenKind::kOperator, "}");
-  return make(Form::kDict, std::move(items));
+  expect(TokenKind::kOperator, close);
+  return make(form, std::move(items));
 }
 
 Node ExpressionParser::postfix(Node node) {

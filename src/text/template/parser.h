@@ -59,8 +59,7 @@ class ExpressionParser {
   Node slice_part();
   void arguments(std::vector<Node>& parts);
   Node bracketed();
-  Node list_of();
-  Node dict_of();
+  Node collection(Form form);
 
   std::vector<Token> tokens_;
   std::size_t at_ = 0;
