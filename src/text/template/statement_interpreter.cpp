@@ -53,14 +53,10 @@ Interpreter::Flow Interpreter::execute(const Node& node) {
     case Form::kIf: return execute_if(node);
     case Form::kFor: return execute_for(node);
     case Form::kSet:
-      if (node.name.empty()) {
-        assign(node.names, evaluate(node.parts[0]));
-      } else {
-        assign_attribute(node, evaluate(node.parts[0]));
-      }
-      return Flow::kOn;
     case Form::kSetBlock: {
-      const Value made = text_value(captured(node.parts[0], open_scope(scope_)));
+      const Node& source = node.parts[0];
+      const Value made =
+          node.form == Form::kSet ? evaluate(source) : text_value(captured(source, open_scope(scope_)));
       if (node.name.empty()) {
         assign(node.names, made);
       } else {
