@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "text/template/interpreter_step.h"
 
 namespace echelon::data::jinja {
 

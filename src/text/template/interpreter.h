@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/not_copied.h"
 #include "text/template/builtins.h"
 #include "text/template/syntax.h"
 
@@ -30,7 +31,14 @@ class Interpreter {
   enum class Flow { kOn, kBreak, kContinue };
 
   /// Counts what has begun and not ended, and takes from the budget.
-  class Step;
+  class Step : NotCopied {
+   public:
+    Step(Interpreter& interpreter, const Node& node);
+    ~Step() { --interpreter_.depth_; }
+
+   private:
+    Interpreter& interpreter_;
+  };
 
   Flow execute(const Node& node);
   Flow execute_if(const Node& node);

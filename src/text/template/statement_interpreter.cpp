@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "text/template/interpreter_step.h"
+#include "text/template/interpreter.h"
 
 namespace echelon::data::jinja {
 
