@@ -169,11 +169,6 @@ const Value* find_entry(const Entries& entries, const Value& key, Budget& budget
   return found == entries.end() ? nullptr : &found->second;
 }
 
-const Value* find_entry(const Entries& entries, std::string_view key) {
-  Budget plenty(std::numeric_limits<std::uint64_t>::max());
-  return find_entry(entries, text_value(key), plenty);
-}
-
 ListPtr items_of(const Value& value, Budget& budget) {
   Items items;
   if (List* list = value.list()) {

@@ -111,7 +111,6 @@ class Value : public Any {
 [[nodiscard]] bool is_less(const Value& a, const Value& b, Budget& budget);
 /// Null when there is no such key.
 [[nodiscard]] const Value* find_entry(const Entries& entries, const Value& key, Budget& budget);
-[[nodiscard]] const Value* find_entry(const Entries& entries, std::string_view key);
 /// Returns the items of a loop over `value`; a stream is empty afterwards. Throws Error(kData) for a value
 /// without items.
 [[nodiscard]] ListPtr items_of(const Value& value, Budget& budget);
