@@ -12,46 +12,29 @@ Value holds(Tools&, const Value& self, const Bound&) {
   return kHolds(self);
 }
 
+template <class Kind>
+Value is_of(Tools&, const Value& self, const Bound&) {
+  return self.is<Kind>();
+}
+
 bool is_defined(const Value& value) {
   return !value.is<Undefined>();
 }
-bool is_undefined(const Value& value) {
-  return value.is<Undefined>();
-}
-bool is_none(const Value& value) {
-  return value.is<None>();
-}
-bool is_text(const Value& value) {
-  return value.text() != nullptr;
-}
-bool is_mapping(const Value& value) {
-  return value.dict() != nullptr;
-}
-bool is_boolean(const Value& value) {
-  return value.is<bool>();
-}
-bool is_whole(const Value& value) {
-  return value.is<std::int64_t>();
-}
-bool is_fraction(const Value& value) {
-  return value.is<double>();
-}
 bool is_sequence(const Value& value) {
-  return is_text(value) || is_mapping(value) || is_undefined(value) ||
+  return value.is<TextPtr>() || value.is<DictPtr>() || value.is<Undefined>() ||
          (value.list() != nullptr && value.list()->kind <= ListKind::kRange);
 }
 bool is_iterable(const Value& value) {
-  return is_text(value) || is_mapping(value) || is_undefined(value) || value.list() != nullptr ||
-         value.is<LoopPtr>();
+  return is_sequence(value) || value.is<ListPtr>() || value.is<LoopPtr>();
 }
 bool is_yes(const Value& value) {
-  return is_boolean(value) && is_true(value);
+  return value.is<bool>() && is_true(value);
 }
 bool is_no(const Value& value) {
-  return is_boolean(value) && !is_true(value);
+  return value.is<bool>() && !is_true(value);
 }
 bool is_callable(const Value& value) {
-  return value.is<Callable>() || is_undefined(value);
+  return value.is<Callable>() || value.is<Undefined>();
 }
 
 template <const char* kSign>
@@ -71,15 +54,15 @@ Value parity(Tools&, const Value& self, const Bound&) {
 
 constexpr std::array kTests{
     Builtin{"defined", "", holds<is_defined>},
-    Builtin{"undefined", "", holds<is_undefined>},
-    Builtin{"none", "", holds<is_none>},
-    Builtin{"string", "", holds<is_text>},
-    Builtin{"mapping", "", holds<is_mapping>},
+    Builtin{"undefined", "", is_of<Undefined>},
+    Builtin{"none", "", is_of<None>},
+    Builtin{"string", "", is_of<TextPtr>},
+    Builtin{"mapping", "", is_of<DictPtr>},
     Builtin{"sequence", "", holds<is_sequence>},
     Builtin{"iterable", "", holds<is_iterable>},
-    Builtin{"boolean", "", holds<is_boolean>},
-    Builtin{"integer", "", holds<is_whole>},
-    Builtin{"float", "", holds<is_fraction>},
+    Builtin{"boolean", "", is_of<bool>},
+    Builtin{"integer", "", is_of<std::int64_t>},
+    Builtin{"float", "", is_of<double>},
     Builtin{"number", "", holds<is_number>},
     Builtin{"true", "", holds<is_yes>},
     Builtin{"false", "", holds<is_no>},
