@@ -38,14 +38,10 @@ Value length(Tools&, const Value& self, const Bound&) {
 Value string(Tools& tools, const Value& self, const Bound&) {
   return text_value(as_text(self, tools.budget));
 }
-Value upper_of(Tools& tools, const Value& self, const Bound&) {
-  return text_value(upper(as_text(self, tools.budget)));
-}
-Value lower_of(Tools& tools, const Value& self, const Bound&) {
-  return text_value(lower(as_text(self, tools.budget)));
-}
-Value capital_of(Tools& tools, const Value& self, const Bound&) {
-  return text_value(capitalize(as_text(self, tools.budget)));
+
+template <Text (*kChange)(const Text&)>
+Value changed(Tools& tools, const Value& self, const Bound&) {
+  return text_value(kChange(as_text(self, tools.budget)));
 }
 
 /// Words begin behind white space and opening brackets.
@@ -265,9 +261,9 @@ constexpr std::array kFilters{
     Builtin{"default", "default_value boolean", otherwise},
     Builtin{"d", "default_value boolean", otherwise},
     Builtin{"list", "", list},
-    Builtin{"upper", "", upper_of},
-    Builtin{"lower", "", lower_of},
-    Builtin{"capitalize", "", capital_of},
+    Builtin{"upper", "", changed<upper>},
+    Builtin{"lower", "", changed<lower>},
+    Builtin{"capitalize", "", changed<capitalize>},
     Builtin{"title", "", title},
     Builtin{"dictsort", "case_sensitive by reverse", dictsort},
     Builtin{"int", "default", to_integer},

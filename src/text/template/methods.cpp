@@ -68,20 +68,10 @@ Value has_edge(Tools& tools, const Value& self, const Bound& given) {
   return fits(given[0].value_or(None()));
 }
 
-template <const char* kFilter>
-Value as_filter(Tools& tools, const Value& self, const Arguments& given) {
-  return call_builtin(tools, *find_filter(kFilter), self, given);
-}
-
 /// Unlike the filter of this name: words begin behind everything that is no letter.
 Value titled(Tools&, const Value& self, const Bound&) {
   return text_value(title(*self.text()));
 }
-
-constexpr char kUpper[] = "upper";
-constexpr char kLower[] = "lower";
-constexpr char kCapitalize[] = "capitalize";
-constexpr char kReplace[] = "replace";
 
 constexpr std::array kTextMethods{
     Builtin{"strip", "chars", stripped<true, true>},
@@ -91,11 +81,10 @@ constexpr std::array kTextMethods{
     Builtin{"startswith", "prefix", has_edge<false>},
     Builtin{"endswith", "suffix", has_edge<true>},
     Builtin{"title", "", titled},
-    Builtin{"upper", "*", nullptr, as_filter<kUpper>},
-    Builtin{"lower", "*", nullptr, as_filter<kLower>},
-    Builtin{"capitalize", "*", nullptr, as_filter<kCapitalize>},
-    Builtin{"replace", "*", nullptr, as_filter<kReplace>},
 };
+
+/// Filters that are methods, too.
+constexpr std::array<std::string_view, 4> kTextFilters{"upper", "lower", "capitalize", "replace"};
 
 Value entry(Tools& tools, const Value& self, const Bound& given) {
   if (!given[0]) throw Error(Code::kData, "'get' takes a key");
@@ -151,6 +140,7 @@ bool has(const List& list, std::string_view name) {
 
 const Builtin* find_method(const Value& self, std::string_view name) {
   if (self.text() != nullptr) {
+    if (has(kTextFilters, name)) return find_filter(name);
     const Builtin* found = among(kTextMethods, name);
     return found == nullptr && has(kOtherText, name) ? &kUnsupported : found;
   }
