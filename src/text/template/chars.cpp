@@ -2,6 +2,7 @@
 
 #include <unicode/uchar.h>
 #include <unicode/ustring.h>
+#include <unicode/utf8.h>
 
 #include <algorithm>
 #include <array>
@@ -70,22 +71,10 @@ Text to_text(std::string_view utf8, std::int32_t origin) {
 }
 
 void append_utf8(std::uint32_t code, std::string& out) {
-  const auto tail = [&](unsigned shift) { out += static_cast<char>(0x80U | (code >> shift & 0x3FU)); };
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-  } else if (code < 0x800) {
-    out += static_cast<char>(0xC0U | code >> 6);
-    tail(0);
-  } else if (code < 0x10000) {
-    out += static_cast<char>(0xE0U | code >> 12);
-    tail(6);
-    tail(0);
-  } else {
-    out += static_cast<char>(0xF0U | code >> 18);
-    tail(12);
-    tail(6);
-    tail(0);
-  }
+  std::array<char, U8_MAX_LENGTH> bytes{};
+  std::size_t size = 0;
+  U8_APPEND_UNSAFE(bytes, size, code);
+  out.append(bytes.data(), size);
 }
 
 std::string to_utf8(const Text& text) {
