@@ -53,15 +53,6 @@ bool touches(std::span<const TextSpan> spans, std::size_t begin, std::size_t end
   return next != spans.end() && next->begin < end;
 }
 
-std::size_t skip_spaces_back(std::string_view text, std::size_t begin) {
-  while (begin > 0) {
-    const std::size_t before = character_before(text, begin);
-    if (!is_space(character_at(text, before))) break;
-    begin = before;
-  }
-  return begin;
-}
-
 }  // namespace
 
 std::size_t skip_spaces(std::string_view text, std::size_t end) {
@@ -71,6 +62,15 @@ std::size_t skip_spaces(std::string_view text, std::size_t end) {
     end += static_cast<std::size_t>(U8_LENGTH(c));
   }
   return end;
+}
+
+std::size_t skip_spaces_back(std::string_view text, std::size_t begin) {
+  while (begin > 0) {
+    const std::size_t before = character_before(text, begin);
+    if (!is_space(character_at(text, before))) break;
+    begin = before;
+  }
+  return begin;
 }
 
 AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {

@@ -14,6 +14,8 @@ namespace echelon::data {
 
 /// Returns the place behind the white space (Unicode's) that stands at `at` of a text in UTF-8.
 [[nodiscard]] std::size_t skip_spaces(std::string_view text, std::size_t at);
+/// Returns where the white space in front of `end` begins.
+[[nodiscard]] std::size_t skip_spaces_back(std::string_view text, std::size_t end);
 
 /// Finds added tokens in a text: leftmost first, of those that begin at one place the longest. Unchangeable.
 class AddedTokenFinder {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "text/bpe/added_token_finder.h"
 #include "text/text_pieces.h"
 #include "text/unigram/charsmap.h"
 #include "text/utf8.h"
@@ -121,24 +122,10 @@ std::string replace_matches(std::string_view text, const SplitPattern::Matcher& 
   return out;
 }
 
-std::string_view without_spaces(std::string_view text, bool left, bool right) {
-  const auto is_space_at = [&](std::size_t at) {
-    UChar32 c = 0;
-    U8_GET_UNSAFE(reinterpret_cast<const std::uint8_t*>(text.data()), at, c);
-    return u_hasBinaryProperty(c, UCHAR_WHITE_SPACE) != 0;
-  };
-  while (left && !text.empty() && is_space_at(0)) {
-    std::size_t end = 0;
-    U8_FWD_1_UNSAFE(text.data(), end);
-    text.remove_prefix(end);
-  }
-  while (right && !text.empty()) {
-    std::size_t last = text.size();
-    U8_BACK_1_UNSAFE(text.data(), last);
-    if (!is_space_at(last)) break;
-    text = text.substr(0, last);
-  }
-  return text;
+std::string without_spaces(const std::string& text, bool left, bool right) {
+  const std::size_t begin = left ? skip_spaces(text, 0) : 0;
+  const std::size_t end = right ? skip_spaces_back(text, text.size()) : text.size();
+  return begin < end ? text.substr(begin, end - begin) : "";
 }
 
 void apply(const NormalizerStep& step, const std::optional<SplitPattern::Matcher>& matcher,
@@ -146,7 +133,7 @@ void apply(const NormalizerStep& step, const std::optional<SplitPattern::Matcher
   switch (step.kind) {
     case Normalization::kNmt: text = each_changed(text, nmt_of); return;
     case Normalization::kLowercase: text = lowercase(text); return;
-    case Normalization::kStrip: text = std::string(without_spaces(text, step.left, step.right)); return;
+    case Normalization::kStrip: text = without_spaces(text, step.left, step.right); return;
     case Normalization::kStripAccents:
       text = each_changed(text, [](UChar32 c) { return is_accent(c) ? kNone : c; });
       return;
