@@ -85,18 +85,6 @@ Node ExpressionParser::make(Form form, std::vector<Node> parts, std::string name
   return {form, line, std::move(name), std::move(parts), {}, {}, depth + 1};
 }
 
-namespace {
-
-template <class... Nodes>
-std::vector<Node> nodes(Nodes&&... list) {
-  std::vector<Node> made;
-  made.reserve(sizeof...(list));
-  (made.push_back(std::forward<Nodes>(list)), ...);
-  return made;
-}
-
-}  // namespace
-
 Node ExpressionParser::tuple(bool choice) {
   const auto item = [&] { return choice ? expression() : disjunction(); };
   std::vector<Node> items = nodes(item());

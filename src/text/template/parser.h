@@ -1,6 +1,7 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/not_copied.h"
@@ -8,6 +9,15 @@
 #include "text/template/syntax.h"
 
 namespace echelon::data::jinja {
+
+/// The parts of a node.
+template <class... Nodes>
+[[nodiscard]] std::vector<Node> nodes(Nodes&&... list) {
+  std::vector<Node> made;
+  made.reserve(sizeof...(list));
+  (made.push_back(std::forward<Nodes>(list)), ...);
+  return made;
+}
 
 /// Reads expressions, in Jinja2's order of precedence. `parse_template()` builds statements on it.
 class ExpressionParser {

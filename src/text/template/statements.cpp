@@ -27,9 +27,9 @@ class TemplateParser : public ExpressionParser {
       if (is(TokenKind::kData)) {
         Node text{Form::kConstant, token().line};
         text.value = text_value(next().text);
-        add(parts, Form::kPrint, std::move(text));
+        parts.push_back(make(Form::kPrint, nodes(std::move(text))));
       } else if (skip(TokenKind::kPrint)) {
-        add(parts, Form::kPrint, tuple());
+        parts.push_back(make(Form::kPrint, nodes(tuple())));
         expect(TokenKind::kPrintEnd);
       } else {
         expect(TokenKind::kTag);
@@ -43,12 +43,6 @@ class TemplateParser : public ExpressionParser {
     Node made = make(Form::kBlock, std::move(parts));
     made.line = line;
     return made;
-  }
-
-  void add(std::vector<Node>& parts, Form form, Node child) {
-    std::vector<Node> children;
-    children.push_back(std::move(child));
-    parts.push_back(make(form, std::move(children)));
   }
 
   Node body(const std::vector<std::string_view>& ends) {
@@ -78,10 +72,9 @@ class TemplateParser : public ExpressionParser {
     if (word == "set") return assignment();
     if (word == "macro") return macro();
     if (word == "generation") {
-      std::vector<Node> parts;
-      parts.push_back(apart({"endgeneration"}));
+      Node inside = apart({"endgeneration"});
       next();
-      return make(Form::kGeneration, std::move(parts));
+      return make(Form::kGeneration, nodes(std::move(inside)));
     }
     if (word == "break" || word == "continue") {
       if (loops_ == 0) fail(str("'", word, "' outside of a loop"));
@@ -93,12 +86,10 @@ class TemplateParser : public ExpressionParser {
 
   Node condition() {
     std::vector<Node> parts;
-    parts.push_back(tuple(false));
-    parts.push_back(body({"elif", "else", "endif"}));
-    while (skip(TokenKind::kName, "elif")) {
+    do {
       parts.push_back(tuple(false));
       parts.push_back(body({"elif", "else", "endif"}));
-    }
+    } while (skip(TokenKind::kName, "elif"));
     if (skip(TokenKind::kName, "else")) parts.push_back(body({"endif"}));
     expect(TokenKind::kName, "endif");
     return make(Form::kIf, std::move(parts));
@@ -115,8 +106,7 @@ class TemplateParser : public ExpressionParser {
   Node loop() {
     std::vector<std::string> names = targets();
     expect(TokenKind::kName, "in");
-    std::vector<Node> parts;
-    parts.push_back(tuple(false));
+    std::vector<Node> parts = nodes(tuple(false));
     Node all{Form::kConstant, token().line};
     all.value = true;
     parts.push_back(skip(TokenKind::kName, "if") ? expression() : std::move(all));
