@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -12,17 +13,17 @@
 namespace echelon {
 
 /// A loader's fingerprint out of what its samples depend on; the first part tells kinds of loaders apart.
-template <std::size_t N>
-[[nodiscard]] std::uint32_t data_identity(const std::array<std::uint64_t, N>& parts) {
-  return crc32c(std::as_bytes(std::span(parts)));
+template <std::integral... Parts>
+[[nodiscard]] std::uint32_t data_identity(Parts... parts) {
+  const std::array all{static_cast<std::uint64_t>(parts)...};
+  return crc32c(std::as_bytes(std::span(all)));
 }
 
 /// The same, of samples of `seq_len` tokens of a token file. `shuffle_seed`: none for file order.
-[[nodiscard]] inline std::uint32_t data_identity(std::uint64_t kind, const TokenFile& file,
-                                                 std::int64_t seq_len,
+[[nodiscard]] inline std::uint32_t data_identity(int kind, const TokenFile& file, std::int64_t seq_len,
                                                  std::optional<std::uint64_t> shuffle_seed) {
-  return data_identity<5>({kind, file.header().header_crc, static_cast<std::uint64_t>(seq_len),
-                           shuffle_seed ? 1U : 0U, shuffle_seed.value_or(0)});
+  return data_identity(kind, file.header().header_crc, seq_len, shuffle_seed.has_value(),
+                       shuffle_seed.value_or(0));
 }
 
 /// A batch to be filled with samples [first, first + count). Throws Error(kInternal) for a negative number.

@@ -1,7 +1,6 @@
 #include "data/images/image_loader.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/checksum/crc32c.h"
@@ -41,8 +40,8 @@ std::vector<float> value_table(std::int64_t channels, const DataOptions& options
 using Seed = std::optional<std::uint64_t>;
 
 std::uint32_t identity(std::uint32_t source, const std::vector<float>& values, Seed seed) {
-  const std::array<std::uint64_t, 4> parts{4, source, seed ? 1U : 0U, seed.value_or(0)};
-  return crc32c(std::as_bytes(std::span(values)), data_identity(parts));
+  return crc32c(std::as_bytes(std::span(values)),
+                data_identity(4, source, seed.has_value(), seed.value_or(0)));
 }
 
 void check_same_classes(const DataOptions& options, const data::FolderImages& validation) {

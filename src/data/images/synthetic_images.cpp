@@ -49,10 +49,7 @@ SyntheticImages::SyntheticImages(const ImageShape& shape, std::uint64_t seed, st
       size_(held_out > 0 ? held_out : std::int64_t{1} << 40),
       pattern_key_(stream_key(seed, "synthetic images, patterns")),
       noise_key_(stream_key(seed, held_out > 0 ? "synthetic images, held out" : "synthetic images, noise")) {
-  const std::array<std::uint64_t, 5> identity{3, static_cast<std::uint64_t>(shape.channels),
-                                              static_cast<std::uint64_t>(shape.size),
-                                              static_cast<std::uint64_t>(shape.classes), seed};
-  fingerprint_ = data_identity(identity);
+  fingerprint_ = data_identity(3, shape.channels, shape.size, shape.classes, seed);
 }
 
 std::int64_t SyntheticImages::read(std::int64_t index, std::int64_t /*sample*/,

@@ -38,9 +38,8 @@ PairLoader::PairLoader(TokenFile file, std::int64_t seq_len, std::int64_t target
       seq_len_(seq_len),
       target_len_(target_len),
       order_(file_.document_count() / 2, shuffle_seed) {
-  identify(order_.size(), data_identity<6>({4, file_.header().header_crc, static_cast<std::uint64_t>(seq_len),
-                                            static_cast<std::uint64_t>(target_len), shuffle_seed ? 1U : 0U,
-                                            shuffle_seed.value_or(0)}));
+  identify(order_.size(), data_identity(4, file_.header().header_crc, seq_len, target_len,
+                                        shuffle_seed.has_value(), shuffle_seed.value_or(0)));
 }
 
 /// Appends a document of at most `most` tokens, the last one always its own; returns their number.

@@ -50,10 +50,10 @@ MixtureLoader::MixtureLoader(std::vector<Source> sources, std::optional<std::uin
       window_(std::min(round_, kMostShuffled)),
       order_(window_, key_of(shuffle_seed)) {
   std::uint64_t samples = 0;
-  std::uint32_t identity = data_identity<3>({9, shuffle_seed ? 1U : 0U, shuffle_seed.value_or(0)});
+  std::uint32_t identity = data_identity(9, shuffle_seed.has_value(), shuffle_seed.value_or(0));
   for (const Source& source : sources_) {
     samples += static_cast<std::uint64_t>(source.loader->samples_per_epoch());
-    identity = data_identity<3>({identity, source.loader->fingerprint(), source.share});
+    identity = data_identity(identity, source.loader->fingerprint(), source.share);
   }
   identify(samples, identity);
 }

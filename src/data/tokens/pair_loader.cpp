@@ -1,7 +1,6 @@
 #include "data/tokens/pair_loader.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "base/error.h"
@@ -13,16 +12,6 @@ namespace {
 
 constexpr std::int64_t kEnd = 1;
 constexpr std::int64_t kFirstWord = 2;
-
-std::uint32_t identity(const PairSizes& sizes, std::uint64_t seed) {
-  const std::array<std::uint64_t, 6> parts{5,
-                                           static_cast<std::uint64_t>(sizes.source),
-                                           static_cast<std::uint64_t>(sizes.target),
-                                           static_cast<std::uint64_t>(sizes.vocabulary),
-                                           sizes.full_length ? 1U : 0U,
-                                           seed};
-  return data_identity(parts);
-}
 
 /// `limit` times an exponentially distributed number of the given mean, from 1 to limit.
 std::int64_t varied_length(std::int64_t limit, float mean, float uniform) {
@@ -37,7 +26,8 @@ SyntheticPairLoader::SyntheticPairLoader(const PairSizes& sizes, std::uint64_t s
     : sizes_(sizes),
       key_(stream_key(seed, "synthetic pairs")),
       lengths_key_(stream_key(seed, "lengths of synthetic pairs")) {
-  identify(std::uint64_t{1} << 40, identity(sizes, seed));
+  identify(std::uint64_t{1} << 40,
+           data_identity(5, sizes.source, sizes.target, sizes.vocabulary, sizes.full_length, seed));
   if (sizes.source < 1 || sizes.target < 1) {
     throw Error(Code::kUsage, "synthetic pairs of ", sizes.source, " and ", sizes.target,
                 " tokens; expected at least 1: see data.seq_len and data.target_len");

@@ -82,8 +82,7 @@ SyntheticLoader::SyntheticLoader(std::int64_t seq_len, std::int64_t vocab_size, 
     : seq_len_(seq_len),
       vocab_size_(static_cast<std::uint64_t>(vocab_size)),
       key_(stream_key(seed, "synthetic tokens")) {
-  identify(std::uint64_t{1} << 40,
-           data_identity<4>({2, vocab_size_, static_cast<std::uint64_t>(seq_len), seed}));
+  identify(std::uint64_t{1} << 40, data_identity(2, vocab_size_, seq_len, seed));
 }
 
 SampleBatch SyntheticLoader::read(std::int64_t first, std::int64_t count) const {

@@ -90,12 +90,10 @@ std::optional<ValidationResult> validate(ShardedModel& model, std::span<const Va
 
 std::uint32_t validation_fingerprint(std::span<const ValidationSource> sources, const DataOptions& options,
                                      const TrainOptions& train) {
-  std::uint64_t all = 0;
-  for (const ValidationSource& source : sources) {
-    all = data_identity<3>({all, source.loader->fingerprint(),
-                            static_cast<std::uint64_t>(end_of(*source.loader, options, train))});
-  }
-  return static_cast<std::uint32_t>(all);
+  std::uint32_t all = 0;
+  for (const ValidationSource& source : sources)
+    all = data_identity(all, source.loader->fingerprint(), end_of(*source.loader, options, train));
+  return all;
 }
 
 }  // namespace echelon
