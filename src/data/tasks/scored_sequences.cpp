@@ -1,38 +1,28 @@
 #include "data/tasks/scored_sequences.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <utility>
 
 #include "base/error.h"
+#include "base/foreign_text.h"
 #include "base/str.h"
+#include "text/template/chars.h"
 
 namespace echelon::data {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-/// The white space of Python's str.rstrip(), in characters of 1, 2 and 3 bytes.
-constexpr std::array<std::string_view, 3> kSpaces{
-    " \t\n\v\f\r\x1C\x1D\x1E\x1F", "\xC2\x85\xC2\xA0",
-    "\xE1\x9A\x80\xE2\x80\x80\xE2\x80\x81\xE2\x80\x82\xE2\x80\x83\xE2\x80\x84\xE2\x80\x85\xE2\x80\x86\xE2\x80"
-    "\x87"
-    "\xE2\x80\x88\xE2\x80\x89\xE2\x80\x8A\xE2\x80\xA8\xE2\x80\xA9\xE2\x80\xAF\xE2\x81\x9F\xE3\x80\x80"};
-
-/// Bytes of the white space character that `text` ends with; 0: there is none.
-std::size_t space_at_end(std::string_view text) {
-  for (std::size_t bytes = 1; bytes <= std::min(kSpaces.size(), text.size()); ++bytes) {
-    const std::string_view all = kSpaces[bytes - 1];
-    const std::size_t at = all.find(text.substr(text.size() - bytes));
-    if (at != all.npos && at % bytes == 0) return bytes;
-  }
-  return 0;
-}
-
-/// Length of `text` without the white space at its end.
+/// Length of `text` without the white space at its end that Python's str.rstrip() takes away.
 std::size_t stripped_size(std::string_view text) {
-  while (const std::size_t bytes = space_at_end(text)) text.remove_suffix(bytes);
+  while (!text.empty()) {
+    std::size_t begin = text.size() - 1;
+    while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0U) == 0x80) --begin;
+    const std::string_view last = text.substr(begin);
+    if (utf8_length(last) != last.size() || !jinja::is_space(code_point(last))) break;
+    text.remove_suffix(last.size());
+  }
   return text.size();
 }
 

@@ -5,7 +5,8 @@
 #include <string_view>
 #include <vector>
 
-/// Text of templates, with the source of each of its characters. For source files of this module only.
+/// Text of templates, with the source of each of its characters. For source files of this module only, but
+/// for is_space().
 namespace echelon::data::jinja {
 
 /// Written by the template or the special tokens given to it.
