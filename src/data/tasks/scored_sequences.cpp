@@ -39,25 +39,20 @@ class ItemEncoder {
     return ids;
   }
 
-  /// The ids of a text that a model begins with: behind BOS, if there is one.
+  /// The ids of a text that a model begins with: behind BOS, if there is one. An empty text is BOS, else EOS.
   [[nodiscard]] Ids encode_start(const std::string& text, const TaskItem& item) {
-    Ids ids = encode(text, item);
-    if (const std::int32_t id = tokenizer_.bos_id(); id >= 0) {
-      require_known(id, item);
-      ids.insert(ids.begin(), id);
-    }
-    return ids;
-  }
-
-  /// The ids of an empty text, with which a model begins.
-  [[nodiscard]] Ids start(const TaskItem& item) const {
-    const std::int32_t id = tokenizer_.bos_id() >= 0 ? tokenizer_.bos_id() : tokenizer_.eos_id();
-    if (id < 0) {
+    const std::int32_t bos = tokenizer_.bos_id();
+    const std::int32_t first = bos < 0 && text.empty() ? tokenizer_.eos_id() : bos;
+    if (first < 0 && text.empty()) {
       throw Error(Code::kData, item.place,
                   ": the text is empty and the tokenizer has no token to begin with: give it a context");
     }
-    require_known(id, item);
-    return {id};
+    Ids ids = text.empty() ? Ids() : encode(text, item);
+    if (first >= 0) {
+      require_known(first, item);
+      ids.insert(ids.begin(), first);
+    }
+    return ids;
   }
 
   void require_room(std::size_t tokens, std::int64_t new_tokens, const TaskItem& item) const {
@@ -88,7 +83,7 @@ ScoredSequence sequence_of(const TaskItem& item, const std::string& choice, std:
   const std::size_t kept = stripped_size(item.context);
   const std::string context = item.context.substr(0, kept);
   const std::string continuation = str(item.context.substr(kept), " ", choice);
-  Ids before = context.empty() ? encoder.start(item) : encoder.encode_start(context, item);
+  Ids before = encoder.encode_start(context, item);
   const Ids whole = context.empty() ? encoder.encode(continuation, item)
                                     : encoder.encode_start(context + continuation, item);
   const std::size_t cut = context.empty() ? 0 : before.size();
@@ -150,7 +145,7 @@ std::vector<std::vector<std::int64_t>> prompt_ids(const Task& task, const Tokeni
   ItemEncoder encoder(tokenizer, limits);
   std::vector<std::vector<std::int64_t>> all;
   for (const TaskItem& item : task.items) {
-    const Ids ids = item.context.empty() ? encoder.start(item) : encoder.encode_start(item.context, item);
+    const Ids ids = encoder.encode_start(item.context, item);
     encoder.require_room(ids.size(), task.answer.max_new_tokens, item);
     all.emplace_back(ids.begin(), ids.end());
   }
