@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <system_error>
 #include <utility>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/str.h"
 
 namespace echelon::data {
@@ -18,10 +18,7 @@ constexpr int kDeepest = 32;  // a link to a parent folder would recurse forever
 
 bool is_image_name(const stdfs::path& path) {
   static constexpr std::array<std::string_view, 3> kEndings{".jpg", ".jpeg", ".png"};
-  std::string ending = path.extension().string();
-  std::ranges::transform(ending, ending.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return std::ranges::find(kEndings, ending) != kEndings.end();
+  return std::ranges::find(kEndings, in_lower_case(path.extension().string())) != kEndings.end();
 }
 
 /// Folders and other entries of `folder`, each in name order. Links are followed.
@@ -48,31 +45,18 @@ Entries entries_of(const stdfs::path& folder) {
   return entries;
 }
 
-/// Collects (folder, name) of one class.
-class ClassFiles {
- public:
-  explicit ClassFiles(const stdfs::path& root) : root_(root) {}
-
-  void add(const std::string& folder, int depth) {
-    if (depth > kDeepest) {
-      throw Error(Code::kData, "image folder '", (root_ / folder).string(), "' is nested more than ",
-                  kDeepest, " deep: does a link lead back to a folder above it?");
-    }
-    const Entries entries = entries_of(root_ / folder);
-    for (const std::string& name : entries.files) found_.emplace_back(folder, name);
-    for (const std::string& name : entries.folders) add(str(folder, "/", name), depth + 1);
+/// Adds (folder, name) of each file of `folder`, which lies below `root`.
+void collect_files(const stdfs::path& root, const std::string& folder, int depth,
+                   std::vector<std::pair<std::string, std::string>>& found) {
+  if (depth > kDeepest) {
+    throw Error(Code::kData, "image folder '", (root / folder).string(), "' is nested more than ", kDeepest,
+                " deep: does a link lead back to a folder above it?");
   }
-
-  /// By folder first, as torchvision.
-  std::vector<std::pair<std::string, std::string>> sorted() {
-    std::ranges::sort(found_);
-    return std::move(found_);
-  }
-
- private:
-  const stdfs::path& root_;
-  std::vector<std::pair<std::string, std::string>> found_;
-};
+  const Entries entries = entries_of(root / folder);
+  for (const std::string& name : entries.files) found.emplace_back(folder, name);
+  for (const std::string& name : entries.folders)
+    collect_files(root, str(folder, "/", name), depth + 1, found);
+}
 
 }  // namespace
 
@@ -86,10 +70,11 @@ ImageFolder list_image_folder(const std::filesystem::path& folder) {
                 "' has no subfolders; expected one for each class, with its images inside");
   }
   for (std::size_t label = 0; label < list.classes.size(); ++label) {
-    ClassFiles collected(folder);
-    collected.add(list.classes[label], 0);
+    std::vector<std::pair<std::string, std::string>> found;
+    collect_files(folder, list.classes[label], 0, found);
+    std::ranges::sort(found);  // by folder first, as torchvision
     const std::size_t before = list.files.size();
-    for (auto& [inside, name] : collected.sorted()) {
+    for (const auto& [inside, name] : found) {
       const std::string path = str(inside, "/", name);
       if (is_image_name(name)) {
         list.files.push_back({static_cast<std::int64_t>(label), path});
