@@ -45,13 +45,10 @@ std::uint32_t read_word(SourceStream& input, const std::filesystem::path& path) 
   return word;
 }
 
+/// Its bytes, the highest first.
 std::string hex(std::uint32_t word) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (int shift = 28; shift >= 0; shift -= 4) {
-    text += kDigits[word >> shift & 15U];
-    if (shift % 8 == 0 && shift > 0) text += ' ';
-  }
+  std::string text = hex_digits(word, 8);
+  for (const std::size_t at : {6U, 4U, 2U}) text.insert(at, 1, ' ');
   return text;
 }
 
