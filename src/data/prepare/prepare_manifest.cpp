@@ -101,9 +101,8 @@ bool PrepareManifest::made(const nlohmann::json& manifest) const {
 std::optional<PrepareReport> PrepareManifest::find_finished() const {
   const stdfs::path folder(folder_);
   try {
-    const auto text = fs::read_file(folder / "prepare.json", std::uint64_t{1} << 20, Code::kData);
-    const auto json = parse_foreign_json(text, "prepare.json", Code::kData);
-    if (!made(json)) return {};
+    const nlohmann::json json = announced();
+    if (json.is_null()) return {};
     PrepareReport report;
     report.format = options_.format;
     report.up_to_date = true;
@@ -169,9 +168,7 @@ void PrepareManifest::publish(const PrepareReport& report) const {
   json.update(results_json(report));
   json["train"]["header_crc32c"] = report.train.crc;
   json["valid"]["header_crc32c"] = report.valid.crc;
-  // A file name need not be UTF-8.
-  const std::string text = json_text(json) + "\n";
-  fs::publish_file(folder_ + "/prepare.json", text, Code::kData);
+  announce(std::move(json));
 }
 
 }  // namespace echelon::data
