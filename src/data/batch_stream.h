@@ -1,14 +1,11 @@
 #pragma once
-#include <condition_variable>
+#include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <optional>
-#include <thread>
-#include <vector>
 
-#include "base/mutex.h"
 #include "base/not_copied.h"
 #include "data/loader.h"
+#include "data/ordered_pipeline.h"
 
 namespace echelon {
 
@@ -26,7 +23,6 @@ class BatchStream : NotCopied {
  public:
   /// `loader` outlives this. workers 0: next() reads itself. ahead >= 1.
   BatchStream(const Loader& loader, const BatchPlan& plan, std::int64_t workers, std::int64_t ahead);
-  ~BatchStream();
 
   /// The next batch, or the error of reading it. One thread.
   [[nodiscard]] SampleBatch next();
@@ -35,25 +31,15 @@ class BatchStream : NotCopied {
   [[nodiscard]] double waited_s() const { return waited_s_; }
 
  private:
-  struct Place {
-    std::optional<SampleBatch> batch;
-    std::exception_ptr failure;
-    [[nodiscard]] bool filled() const { return batch.has_value() || failure != nullptr; }
-  };
-  void serve();
   [[nodiscard]] SampleBatch read(std::int64_t number) const;
-  [[nodiscard]] SampleBatch take();
+  void fill();
 
   const Loader& loader_;
   BatchPlan plan_;
+  std::size_t ahead_;
+  std::int64_t begun_ = 0;  ///< batches that are read, or soon will be
   double waited_s_ = 0;
-  Mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Place> places_ ECHELON_GUARDED_BY(mutex_);  ///< batch k in place k % size
-  std::int64_t taken_ ECHELON_GUARDED_BY(mutex_) = 0;     ///< batches given out
-  std::int64_t begun_ ECHELON_GUARDED_BY(mutex_) = 0;     ///< batches that a worker reads or has read
-  bool closed_ ECHELON_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> workers_;
+  std::optional<data::OrderedPipeline<std::int64_t, SampleBatch>> pipeline_;
 };
 
 }  // namespace echelon

@@ -1,5 +1,8 @@
 #pragma once
+#include <algorithm>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -14,9 +17,8 @@
 
 namespace echelon::data {
 
-/// Distributes work over threads and returns results in input order: `produce` and `consume` run on the
-/// calling thread, workers in between. At most 4 inputs per worker are in flight, so memory is bounded.
-/// run() throws the first exception, in input order, of any of the three.
+/// Distributes work over threads and returns results in input order. All but the work runs on the calling
+/// thread.
 template <class In, class Out>
 class OrderedPipeline : NotCopied {
  public:
@@ -25,11 +27,9 @@ class OrderedPipeline : NotCopied {
   using Consume = std::function<void(Out)>;
 
   /// `make_work` is called once for each worker thread, for state that threads do not share.
-  OrderedPipeline(int threads, const std::function<Work()>& make_work)
-      : most_((threads < 1 ? 1U : threads) * 4U) {
-    for (int i = 0; i < (threads < 1 ? 1 : threads); ++i) {
+  OrderedPipeline(std::int64_t threads, const std::function<Work()>& make_work) {
+    for (std::int64_t i = 0; i < std::max<std::int64_t>(threads, 1); ++i)
       workers_.emplace_back([this, work = make_work()] { serve(work); });
-    }
   }
 
   ~OrderedPipeline() {
@@ -42,23 +42,44 @@ class OrderedPipeline : NotCopied {
     for (auto& worker : workers_) worker.join();
   }
 
+  void submit(In input) {
+    auto result = std::make_shared<Result>();
+    under_way_.push_back(result);
+    {
+      const Lock lock(mutex_);
+      queue_.push_back({std::move(input), std::move(result)});
+    }
+    changed_.notify_one();
+  }
+
+  /// Inputs that were submitted, and whose results were not taken.
+  [[nodiscard]] std::size_t under_way() const { return under_way_.size(); }
+
+  /// Waits for the result of the first input under way; throws what its work threw.
+  Out take() {
+    const std::shared_ptr<Result> result = std::move(under_way_.front());
+    under_way_.pop_front();
+    Lock lock(mutex_);
+    done_.wait(lock, [&] { return result->value || result->failure; });
+    if (result->failure) std::rethrow_exception(std::exchange(result->failure, nullptr));
+    return std::move(*result->value);
+  }
+
+  /// Submits what `produce` gives until it gives nothing, and hands the results to `consume`. At most 4
+  /// inputs per worker are under way, so memory is bounded. Throws the first exception, in input order, of
+  /// any of the three.
   void run(const Produce& produce, const Consume& consume) {
-    std::deque<std::shared_ptr<Result>> under_way;
     std::exception_ptr failure;  // of produce; earlier inputs are consumed first
     for (bool more = true; more;) {
       try {
         std::optional<In> input = produce();
         more = input.has_value();
-        if (more) under_way.push_back(submit(std::move(*input)));
+        if (more) submit(std::move(*input));
       } catch (...) {
         more = false;
         failure = std::current_exception();
       }
-      while (!under_way.empty() && (!more || under_way.size() >= most_)) {
-        const std::shared_ptr<Result> first = std::move(under_way.front());
-        under_way.pop_front();
-        consume(take(*first));
-      }
+      while (under_way() > 0 && (!more || under_way() >= 4 * workers_.size())) consume(take());
     }
     if (failure) std::rethrow_exception(failure);
   }
@@ -74,23 +95,6 @@ class OrderedPipeline : NotCopied {
     In input;
     std::shared_ptr<Result> result;
   };
-
-  std::shared_ptr<Result> submit(In input) {
-    auto result = std::make_shared<Result>();
-    {
-      const Lock lock(mutex_);
-      queue_.push_back({std::move(input), result});
-    }
-    changed_.notify_one();
-    return result;
-  }
-
-  Out take(Result& result) {
-    Lock lock(mutex_);
-    done_.wait(lock, [&] { return result.value || result.failure; });
-    if (result.failure) std::rethrow_exception(std::exchange(result.failure, nullptr));
-    return std::move(*result.value);
-  }
 
   void serve(const Work& work) {
     for (;;) {
@@ -115,10 +119,10 @@ class OrderedPipeline : NotCopied {
     }
   }
 
-  std::size_t most_;
+  std::deque<std::shared_ptr<Result>> under_way_;
   Mutex mutex_;
   std::condition_variable changed_;  ///< for the workers
-  std::condition_variable done_;     ///< for the caller of run()
+  std::condition_variable done_;     ///< for the caller of take()
   std::deque<Job> queue_ ECHELON_GUARDED_BY(mutex_);
   bool closed_ ECHELON_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> workers_;
