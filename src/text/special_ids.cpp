@@ -41,26 +41,6 @@ class EndedTokenizer final : public Tokenizer {
   std::int32_t eos_;
 };
 
-std::string name_in(const std::string& folder, const char* file) {
-  return str('\'', folder, "/", file, '\'');
-}
-
-/// The object that a file holds; an empty one if there is no file.
-nlohmann::json object_in(const FolderFile& file, const std::string& folder, const char* name) {
-  const std::string text = file(name);
-  if (text.empty()) return nlohmann::json::object();
-  nlohmann::json json = parse_foreign_json(text, name_in(folder, name), Code::kData);
-  if (!json.is_object()) JsonField(json, name_in(folder, name)).refuse("an object");
-  return json;
-}
-
-/// transformers writes a token as text, or as an object with its flags.
-std::string end_token_of(const nlohmann::json& tokenizer_config, const std::string& what) {
-  const auto token = JsonField(tokenizer_config, what).find("eos_token");
-  if (!token) return "";
-  return token->json().is_object() ? token->at("content").text() : token->text();
-}
-
 std::int32_t id_of(const Tokenizer& tokenizer, const std::string& name) {
   for (std::int32_t id = 0; !name.empty() && id < tokenizer.vocab_size(); ++id) {
     if (tokenizer.name_of(id) == name) return id;
@@ -76,25 +56,6 @@ std::vector<std::int32_t> end_ids_of(const std::string& config, const std::strin
   if (!field) return {};
   if (!field->json().is_array()) return {field->integer(kLargestId)};
   return mapped(field->items(kMostEnds), [](const JsonField& id) { return id.integer(kLargestId); });
-}
-
-nlohmann::json tokenizer_config_of(const FolderFile& file, const std::string& folder) {
-  nlohmann::json config = object_in(file, folder, kTokenizerConfig);
-  if (config.contains("added_tokens_decoder")) return config;
-  const nlohmann::json map = object_in(file, folder, "special_tokens_map.json");
-  for (const auto& [name, token] : map.items()) config[name] = token;
-  return config;
-}
-
-SpecialIds special_ids_of(const FolderFile& file, const std::string& folder) {
-  SpecialIds ids;
-  for (const char* name : {"generation_config.json", "config.json"}) {
-    if (!ids.ends.empty()) break;
-    if (const std::string text = file(name); !text.empty())
-      ids.ends = end_ids_of(text, name_in(folder, name));
-  }
-  ids.end_token = end_token_of(tokenizer_config_of(file, folder), name_in(folder, kTokenizerConfig));
-  return ids;
 }
 
 std::int32_t document_end(const SpecialIds& ids, const Tokenizer& tokenizer) {

@@ -9,6 +9,7 @@
 #include "base/files/fs.h"
 #include "base/foreign_json.h"
 #include "base/str.h"
+#include "text/json_field.h"
 #include "text/tokenizer_digest.h"
 
 namespace echelon {
@@ -66,8 +67,25 @@ TokenizerFolder::TokenizerFolder(const std::filesystem::path& tokenizer_file)
                    : std::string();
       }) {}
 
+std::string TokenizerFolder::name_in_messages(const char* file) const {
+  return str('\'', path_.string(), "/", file, '\'');
+}
+
+/// The object that a file holds; an empty one if there is no file.
+nlohmann::json TokenizerFolder::object_in(const char* file) const {
+  const std::string text = file_(file);
+  if (text.empty()) return nlohmann::json::object();
+  nlohmann::json json = parse_foreign_json(text, name_in_messages(file), Code::kData);
+  if (!json.is_object()) data::JsonField(json, name_in_messages(file)).refuse("an object");
+  return json;
+}
+
 nlohmann::json TokenizerFolder::config() const {
-  return tokenizer_config_of(file_, path_.string());
+  nlohmann::json config = object_in(kTokenizerConfig);
+  if (config.contains("added_tokens_decoder")) return config;
+  const nlohmann::json map = object_in("special_tokens_map.json");
+  for (const auto& [name, token] : map.items()) config[name] = token;
+  return config;
 }
 
 void TokenizerFolder::require_same_tokens(std::string_view tokenizer) const {
@@ -112,7 +130,16 @@ void TokenizerFolder::require_same_begin(const Tokenizer& tokenizer) const {
 }
 
 SpecialIds TokenizerFolder::special_ids() const {
-  return special_ids_of(file_, path_.string());
+  SpecialIds ids;
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    if (!ids.ends.empty()) break;
+    if (const std::string text = file_(name); !text.empty())
+      ids.ends = end_ids_of(text, name_in_messages(name));
+  }
+  const nlohmann::json config = this->config();
+  if (const auto end = data::JsonField(config, name_in_messages(kTokenizerConfig)).find("eos_token"))
+    ids.end_token = end->json().is_object() ? end->at("content").text() : end->text();
+  return ids;
 }
 
 }  // namespace echelon

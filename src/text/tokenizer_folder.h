@@ -1,5 +1,7 @@
 #pragma once
 #include <filesystem>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -8,8 +10,12 @@
 
 namespace echelon {
 
-/// A file beside a tokenizer's.
+/// Files beside a tokenizer's.
+inline constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 inline constexpr const char* kChatTemplate = "chat_template.jinja";
+
+/// Content of a file of a folder; empty: there is none.
+using FolderFile = std::function<std::string(const std::string& name)>;
 
 /// The text of a token of tokenizer_config.json, which writes it as text or as an object with flags; empty
 /// for anything else.
@@ -28,9 +34,12 @@ class TokenizerFolder {
   /// Content of a file; empty: there is none. Throws Error(kData) for one that cannot be read or has more
   /// than 16 MiB.
   [[nodiscard]] std::string text(const std::string& name) const { return file_(name); }
-  /// See tokenizer_config_of().
+  /// Returns tokenizer_config.json as transformers takes it: where it has no added_tokens_decoder, which
+  /// transformers 5 does not write, members of special_tokens_map.json replace its own. An empty object where
+  /// there is neither. Throws Error(kData) for a file that is no JSON object.
   [[nodiscard]] nlohmann::json config() const;
-  /// Returns the ends that the model's files state; see special_ids_of().
+  /// Returns the ends that transformers' generate uses: those of generation_config.json, else those of
+  /// config.json. Throws Error(kData) for a file that is not understood.
   [[nodiscard]] SpecialIds special_ids() const;
   /// `tokenizer`: the bytes of the folder's tokenizer file. Throws Error(kData) if it is a tokenizer.json,
   /// and tokenizer_config.json has a list with a token that it lacks or has otherwise, or another
@@ -41,6 +50,9 @@ class TokenizerFolder {
   void require_same_begin(const Tokenizer& tokenizer) const;
 
  private:
+  [[nodiscard]] std::string name_in_messages(const char* file) const;
+  [[nodiscard]] nlohmann::json object_in(const char* file) const;
+
   std::filesystem::path path_;
   FolderFile file_;
 };

@@ -17,12 +17,11 @@ using testing::message_of;
 using Files = std::map<std::string, std::string>;
 
 SpecialIds ids_of(const Files& files) {
-  return special_ids_of(
-      [&](const std::string& name) {
-        const auto file = files.find(name);
-        return file == files.end() ? "" : file->second;
-      },
-      "hf");
+  const TokenizerFolder folder("hf", [&](const std::string& name) {
+    const auto file = files.find(name);
+    return file == files.end() ? "" : file->second;
+  });
+  return folder.special_ids();
 }
 
 /// [PAD] 0, [BOT] 1, [EOT] 2, which is its own end.

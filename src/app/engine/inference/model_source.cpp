@@ -55,20 +55,21 @@ Language language_of(const std::filesystem::path& folder, const char* what,
     // Imports may hold a generation_config.json that says less: config.json is what training kept up to date.
     return name == "generation_config.json" ? std::string() : text(name);
   };
-  const SpecialIds ids = special_ids_of(content, folder.string());
+  const TokenizerFolder beside(folder, content);
+  const SpecialIds ids = beside.special_ids();
   const std::string bytes = text(file.filename());
   if (chat && tokenizer_file_name(bytes) != "tokenizer.json") {
     throw Error(Code::kData, "--chat: '", file.string(),
                 "' is a sentencepiece model, which does not find the special tokens of a "
                 "chat in its text: put the model's tokenizer.json beside it");
   }
-  TokenizerFolder(folder, content).require_same_tokens(bytes);
+  beside.require_same_tokens(bytes);
   auto tokenizer = Tokenizer::from_bytes(bytes, file.string());
   const std::int32_t end = document_end(ids, *tokenizer);
   Language language{ending_with(std::move(tokenizer), end), {ids.ends.begin(), ids.ends.end()}, nullptr};
   if (language.ends.empty()) language.ends = {end};
   if (chat) {
-    language.chat = std::make_unique<Chat>(*chat, TokenizerFolder(folder, content), *language.tokenizer);
+    language.chat = std::make_unique<Chat>(*chat, beside, *language.tokenizer);
     language.ends.push_back(language.chat->end());
   }
   return language;
