@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/foreign_json.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/format/names.h"
 #include "checkpoints_tool/convert/byte_size.h"
@@ -17,6 +18,7 @@ const std::string kConfigFile = "config.json";
 const std::string kGenerationConfig = "generation_config.json";
 const std::string kTokenizer = "tokenizer.json";
 const std::string kTokenizerConfig = "tokenizer_config.json";
+const std::string kSpecialTokens = "special_tokens_map.json";
 
 }  // namespace
 
@@ -48,6 +50,10 @@ void add_companions(const checkpoint::Reader& reader, Conversion& conversion) {
   } else if (!tokenizer.empty()) {
     add(kTokenizerConfig, families::tokenizer_config(config, tokenizer));
   }
+  // transformers 4 takes it before a tokenizer_config.json without added_tokens_decoder.
+  const std::string tokens = read(kSpecialTokens);
+  if (read_foreign_json(tokens).value.contains("eos_token"))
+    add(kSpecialTokens, families::tokenizer_config_with_end(tokens, config, tokenizer));
   for (const std::string& name : all) {
     if (checkpoint::is_companion_file(name) && !conversion.texts.contains(name))
       conversion.attachments.push_back(name);

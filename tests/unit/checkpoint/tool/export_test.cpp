@@ -111,6 +111,16 @@ TEST_F(Export, EveryFileEndsTextAsTheConfigDoes) {
        {R"({"eos_token":   "<end>"})",
         R"({"eos_token": "<b>", "added_tokens_decoder": {"5": {"content": "<b>"}}})"})
     EXPECT_EQ(tokenizer_config(str("same", text.size()), text), text);
+  // transformers 4 goes by this file where tokenizer_config.json has no added_tokens_decoder.
+  const auto special_tokens = [&](const std::string& name, const std::string& text) {
+    example.attachments["special_tokens_map.json"] = text;
+    (void)tokenizer_config(name, R"({"eos_token": "<a>"})");
+    return slurp(dir.path() / name / "special_tokens_map.json");
+  };
+  EXPECT_EQ(json::parse(special_tokens("map", R"({"eos_token": {"content": "<a>"}, "bos_token": "<s>"})")),
+            (json{{"eos_token", "<end>"}, {"bos_token", "<s>"}}));
+  for (const std::string text : {R"({"bos_token":   "<s>"})", R"({"eos_token":   "<end>"})"})
+    EXPECT_EQ(special_tokens(str("map", text.size()), text), text);
 }
 
 TEST_F(Export, RefusesAConfigThatIsNestedTooDeep) {
