@@ -4,7 +4,6 @@
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/format/json.h"
 #include "checkpoint/format/names.h"
-#include "checkpoint/format/tensor_json.h"
 
 namespace echelon::checkpoint {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "checkpoint/format/geometry.h"
-#include "checkpoint/format/tensor_json.h"
+#include "checkpoint/format/json.h"
 
 namespace echelon::checkpoint {
 
