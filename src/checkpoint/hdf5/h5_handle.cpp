@@ -67,4 +67,10 @@ void h5_add_attribute(hid_t object, const H5Attribute& wanted) {
   if (size != 0) h5_check(H5Awrite(attribute, H5T_NATIVE_INT64, wanted.values.data()), "write an attribute");
 }
 
+hid_t h5_space(std::span<const std::uint64_t> shape) {
+  if (shape.empty()) return H5Screate(H5S_SCALAR);
+  const std::vector<hsize_t> dims(shape.begin(), shape.end());
+  return H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr);
+}
+
 }  // namespace echelon::checkpoint

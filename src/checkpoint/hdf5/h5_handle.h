@@ -36,6 +36,9 @@ void h5_quiet();
 /// Creation times would make two layouts of the same tensors differ.
 void h5_without_times(hid_t creation);
 
+/// A data set's space; negative when libhdf5 fails.
+[[nodiscard]] hid_t h5_space(std::span<const std::uint64_t> shape);
+
 void h5_add_attribute(hid_t object, const H5Attribute& wanted);
 
 }  // namespace echelon::checkpoint

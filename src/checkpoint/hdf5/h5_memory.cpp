@@ -5,6 +5,8 @@
 #include <iterator>
 #include <new>
 
+#include "checkpoint/hdf5/h5_handle.h"
+
 namespace echelon::checkpoint {
 namespace {
 
@@ -128,10 +130,24 @@ H5FD_class_t make_driver() {
 
 }  // namespace
 
-bool use_memory(hid_t access, H5Memory* memory) {
+void h5_make_file(H5Memory& memory, std::uint64_t user_block, std::span<const H5Attribute> root,
+                  const std::function<void(hid_t file)>& fill) {
   static const H5FD_class_t kDriver = make_driver();
-  static const hid_t id = H5FDregister(&kDriver);
-  return id >= 0 && H5Pset_driver(access, id, &memory) >= 0;
+  static const hid_t driver = H5FDregister(&kDriver);
+  h5_quiet();
+  const H5Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose, "make a property list");
+  const H5Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "make a property list");
+  h5_without_times(creation);
+  h5_check(H5Pset_userblock(creation, user_block), "set the user block");
+  // This format version has checksums for its metadata, so libhdf5 notices a flipped bit there.
+  h5_check(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110), "choose the format version");
+  H5Memory* const info = &memory;
+  h5_check(H5Pset_driver(access, driver, &info), "use a file in memory");
+  H5Handle file(H5Fcreate("memory", H5F_ACC_TRUNC, creation, access), H5Fclose, "make a file");
+  for (const H5Attribute& attribute : root) h5_add_attribute(file, attribute);
+  fill(file);
+  file.finish("finish a file");
+  if (memory.out_of_memory) throw std::bad_alloc();
 }
 
 }  // namespace echelon::checkpoint

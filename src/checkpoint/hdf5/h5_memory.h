@@ -3,7 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <vector>
+
+#include "checkpoint/hdf5/h5_layout.h"
 
 namespace echelon::checkpoint {
 
@@ -21,7 +25,9 @@ struct H5Memory {
   bool out_of_memory = false;       ///< a write was lost: the file is unusable
 };
 
-/// Makes `access` (a file-access property list) use `memory`, which must outlive the file. False on failure.
-[[nodiscard]] bool use_memory(hid_t access, H5Memory* memory);
+/// Lays out a file in `memory`: attributes of the root group, and what `fill` makes in the file. Throws
+/// Error(kCheckpoint), and std::bad_alloc.
+void h5_make_file(H5Memory& memory, std::uint64_t user_block, std::span<const H5Attribute> root,
+                  const std::function<void(hid_t file)>& fill);
 
 }  // namespace echelon::checkpoint

@@ -1,7 +1,5 @@
 #include "checkpoint/hdf5/h5_view.h"
 
-#include <new>
-
 #include "base/error.h"
 #include "base/str.h"
 #include "checkpoint/format/boxes.h"
@@ -35,12 +33,6 @@ std::string escaped(const std::string& file) {
   return text;
 }
 
-hid_t make_space(std::span<const std::uint64_t> shape) {
-  if (shape.empty()) return H5Screate(H5S_SCALAR);
-  const std::vector<hsize_t> dims(shape.begin(), shape.end());
-  return H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr);
-}
-
 void select(hid_t space, const std::vector<std::uint64_t>& start, const std::vector<std::uint64_t>& count) {
   const std::vector<hsize_t> from(start.begin(), start.end());
   const std::vector<hsize_t> size(count.begin(), count.end());
@@ -67,7 +59,7 @@ void map_source(hid_t creation, hid_t space, const H5ViewDataset& dataset, const
 void add_dataset(hid_t file, const H5ViewDataset& dataset) {
   const H5Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, "make a property list");
   const H5Handle links(H5Pcreate(H5P_LINK_CREATE), H5Pclose, "make a property list");
-  const H5Handle space(make_space(dataset.shape), H5Sclose, "make a space");
+  const H5Handle space(h5_space(dataset.shape), H5Sclose, "make a space");
   const H5Handle type(h5_type(dataset.dtype), H5Tclose, "make a type");
   h5_without_times(creation);
   h5_check(H5Pset_create_intermediate_group(links, 1), "choose to make groups");
@@ -88,18 +80,10 @@ void add_dataset(hid_t file, const H5ViewDataset& dataset) {
 
 std::vector<std::byte> lay_out_h5_view(std::span<const H5ViewDataset> datasets,
                                        std::span<const H5Attribute> root) {
-  h5_quiet();
   H5Memory memory{.data_begin = kMetadataLimit, .keeps_all = true};
-  const H5Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose, "make a property list");
-  const H5Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "make a property list");
-  h5_without_times(creation);
-  h5_check(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110), "choose the format version");
-  if (!use_memory(access, &memory)) h5_check(-1, "use a file in memory");
-  H5Handle file(H5Fcreate("view", H5F_ACC_TRUNC, creation, access), H5Fclose, "make a file");
-  for (const H5Attribute& attribute : root) h5_add_attribute(file, attribute);
-  for (const H5ViewDataset& dataset : datasets) add_dataset(file, dataset);
-  file.finish("finish a file");
-  if (memory.out_of_memory) throw std::bad_alloc();
+  h5_make_file(memory, 0, root, [&](hid_t file) {
+    for (const H5ViewDataset& dataset : datasets) add_dataset(file, dataset);
+  });
   memory.metadata.resize(memory.metadata_end);
   return memory.metadata;
 }
@@ -126,7 +110,7 @@ std::vector<std::byte> H5ViewReader::elements(const std::string& path, DType dty
   const H5Handle type(h5_type(dtype), H5Tclose, "make a type");
   const H5Handle stored_type(H5Dget_type(data), H5Tclose, "read a type");
   const H5Handle space(H5Dget_space(data), H5Sclose, "read a shape");
-  const H5Handle expected(make_space(shape), H5Sclose, "make a space");
+  const H5Handle expected(h5_space(shape), H5Sclose, "make a space");
   if (H5Tequal(type, stored_type) <= 0 || H5Sextent_equal(space, expected) <= 0)
     throw Error(Code::kCheckpoint, "the view shows tensor '", path, "' with another type or shape");
   const H5Handle memory(H5Screate(H5S_SCALAR), H5Sclose, "make a space");
