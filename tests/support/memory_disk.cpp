@@ -71,9 +71,6 @@ int MemoryDisk::fsync(int fd) {
   const std::lock_guard lock(mutex_);
   return node_of(fd) < 0 ? -1 : 0;
 }
-int MemoryDisk::fdatasync(int fd) {
-  return fsync(fd);
-}
 
 int MemoryDisk::fallocate(int fd, off_t size) {
   const std::lock_guard lock(mutex_);

@@ -22,7 +22,6 @@ class MemoryDisk : public fs::Disk {
   ssize_t pread(int fd, void* to, std::size_t size, off_t offset) override;
   ssize_t pwrite(int fd, const void* from, std::size_t size, off_t offset) override;
   int fsync(int fd) override;
-  int fdatasync(int fd) override;
   int fallocate(int fd, off_t size) override;
   int ftruncate(int fd, off_t size) override;
   int rename(const char* from, const char* to) override;

@@ -64,10 +64,6 @@ int WatchedDisk::fsync(int fd) {
   return watched({.call = DiskCall::kFlush, .path = path_of(fd), .fd = fd},
                  [&] { return below_->fsync(fd); });
 }
-int WatchedDisk::fdatasync(int fd) {
-  return watched({.call = DiskCall::kFlush, .path = path_of(fd), .fd = fd},
-                 [&] { return below_->fdatasync(fd); });
-}
 int WatchedDisk::fallocate(int fd, off_t size) {
   return watched(
       {.call = DiskCall::kReserve, .path = path_of(fd), .fd = fd, .size = static_cast<std::uint64_t>(size)},

@@ -19,7 +19,7 @@ enum class DiskCall {
   kClose,
   kRead,
   kWrite,
-  kFlush,    ///< fsync and fdatasync, of a file or a folder
+  kFlush,    ///< of a file or a folder
   kReserve,  ///< fallocate
   kResize,   ///< ftruncate
   kRename,   ///< rename and rename_new
@@ -61,7 +61,6 @@ class WatchedDisk : public fs::Disk {
   ssize_t pread(int fd, void* to, std::size_t size, off_t offset) override;
   ssize_t pwrite(int fd, const void* from, std::size_t size, off_t offset) override;
   int fsync(int fd) override;
-  int fdatasync(int fd) override;
   int fallocate(int fd, off_t size) override;
   int ftruncate(int fd, off_t size) override;
   int rename(const char* from, const char* to) override;

@@ -44,9 +44,6 @@ ssize_t Disk::pwrite(int fd, const void* from, std::size_t size, off_t offset) {
 int Disk::fsync(int fd) {
   return ::fsync(fd);
 }
-int Disk::fdatasync(int fd) {
-  return ::fdatasync(fd);
-}
 int Disk::fallocate(int fd, off_t size) {
   return ::fallocate(fd, 0, 0, size);
 }

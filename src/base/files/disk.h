@@ -22,8 +22,7 @@ class Disk {
   virtual int close(int fd);
   virtual ssize_t pread(int fd, void* to, std::size_t size, off_t offset);
   virtual ssize_t pwrite(int fd, const void* from, std::size_t size, off_t offset);
-  virtual int fsync(int fd);      ///< of a file or a folder
-  virtual int fdatasync(int fd);  ///< content and size, not times
+  virtual int fsync(int fd);  ///< of a file or a folder
   virtual int fallocate(int fd, off_t size);
   virtual int ftruncate(int fd, off_t size);
   virtual int rename(const char* from, const char* to);
