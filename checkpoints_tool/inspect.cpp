@@ -49,8 +49,8 @@ OrderedJson tensor_json(const Reader& reader, const TensorInfo& tensor) {
                       {"pieces", OrderedJson::array()}};
   if (const auto fingerprint = reader.fingerprint(tensor.name))
     json["crc64nvme"] = checkpoint::fingerprint_text(*fingerprint);
-  for (const auto& range : reader.stored_ranges(tensor.name)) {
-    json["pieces"].push_back({{"rank", range.rank}, {"begin", range.begin}, {"end", range.end}});
+  for (const auto& piece : reader.pieces(tensor.name)) {
+    json["pieces"].push_back({{"rank", piece.rank}, {"begin", piece.begin}, {"end", piece.end}});
   }
   return json;
 }
@@ -120,7 +120,7 @@ void print_text(const Contents& contents, const Reader& reader, const Totals& to
             << "CRC32C    RANKS\n";
   for (const TensorInfo& tensor : manifest.tensors) {
     std::vector<std::string> ranks;
-    for (const auto& range : reader.stored_ranges(tensor.name)) ranks.push_back(std::to_string(range.rank));
+    for (const auto& piece : reader.pieces(tensor.name)) ranks.push_back(std::to_string(piece.rank));
     if (ranks.size() > 4) ranks = {ranks.front(), "..", ranks.back()};
     std::cout << std::setw(static_cast<int>(width)) << tensor.name << "  " << std::setw(6)
               << name_of(tensor.dtype) << ' ' << std::setw(19) << checkpoint::shape_text(tensor.shape) << ' '

@@ -31,9 +31,9 @@ std::vector<H5ViewDataset> datasets_of(const Contents& contents, const Reader& r
     dataset.path = tensor.name;
     dataset.dtype = tensor.dtype;
     dataset.shape = shape_of(tensor);
-    for (const auto& range : reader.stored_ranges(tensor.name)) {
-      const auto& shard = contents.manifest.shards[static_cast<std::size_t>(range.rank)];
-      dataset.sources.push_back({(folder / shard.file).string(), "/" + tensor.name, range.begin, range.end});
+    for (const auto& piece : reader.pieces(tensor.name)) {
+      const auto& shard = contents.manifest.shards[piece.rank];
+      dataset.sources.push_back({(folder / shard.file).string(), "/" + tensor.name, piece.begin, piece.end});
     }
     if (tensor.shape.empty()) {
       dataset.scalar.resize(size_of(tensor.dtype));
@@ -54,8 +54,8 @@ void check_view(const Path& path, const Reader& reader) {
     std::vector<std::uint64_t> numbers;
     std::vector<std::byte> expected;
     const std::size_t size = size_of(tensor.dtype);
-    for (const auto& range : reader.stored_ranges(tensor.name)) {
-      for (const std::uint64_t number : {range.begin, range.end - 1}) {
+    for (const auto& piece : reader.pieces(tensor.name)) {
+      for (const std::uint64_t number : {piece.begin, piece.end - 1}) {
         numbers.push_back(number);
         expected.resize(expected.size() + size);
         reader.read(tensor.name, number, number + 1, std::span(expected).last(size));

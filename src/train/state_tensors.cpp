@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "checkpoint/format/coverage.h"
 #include "checkpoint/format/geometry.h"
 #include "shapes/lora.h"
 #include "train/device_reader.h"
@@ -242,10 +243,10 @@ std::vector<int> shards_to_load(const checkpoint::Reader& reader, const TrainSta
   for (const Kept& kept : everything_kept(state)) {
     for (std::size_t i = 0; i < kept.slices.size(); ++i) {
       for (const SlicePiece& piece : kept.pieces(*state.model.units()[i])) {
-        for (const auto& range : reader.stored_ranges(kept.info(i, *piece.part).name)) {
-          const bool read = range.begin < static_cast<std::uint64_t>(piece.end) &&
-                            range.end > static_cast<std::uint64_t>(piece.begin);
-          if (read) shards.insert(range.rank);
+        for (const auto& stored : reader.pieces(kept.info(i, *piece.part).name)) {
+          const bool read = stored.begin < static_cast<std::uint64_t>(piece.end) &&
+                            stored.end > static_cast<std::uint64_t>(piece.begin);
+          if (read) shards.insert(static_cast<int>(stored.rank));
         }
       }
     }

@@ -8,6 +8,36 @@
 #include "checkpoint/format/geometry.h"
 
 namespace echelon::checkpoint {
+namespace {
+
+/// Sorts `pieces` by begin and throws Error(kCheckpoint), naming the tensor, the first element at fault and
+/// the ranks, unless they cover [0, elements) exactly once.
+void prove_coverage(const std::string& tensor, std::uint64_t elements, std::vector<StoredPiece>& pieces) {
+  std::ranges::sort(pieces, {}, &StoredPiece::begin);
+  std::uint64_t covered = 0;
+  std::uint32_t last = 0;
+  for (const StoredPiece& piece : pieces) {
+    if (piece.begin > covered) break;  // reported below as a hole
+    if (piece.begin < covered) {
+      throw Error(Code::kCheckpoint, "tensor '", tensor, "': element ", piece.begin,
+                  " is stored twice, by rank ", last, " and by rank ", piece.rank);
+    }
+    covered = piece.end;
+    last = piece.rank;
+  }
+  if (covered < elements) {
+    const auto next = std::ranges::find_if(pieces, [&](const StoredPiece& p) { return p.begin > covered; });
+    throw Error(Code::kCheckpoint, "tensor '", tensor, "': elements ", covered, " to ",
+                (next == pieces.end() ? elements : next->begin) - 1, " of ", elements,
+                " are stored by no rank");
+  }
+  if (covered > elements) {
+    throw Error(Code::kCheckpoint, "tensor '", tensor, "': rank ", last, " stores elements up to ", covered,
+                ", but there are only ", elements);
+  }
+}
+
+}  // namespace
 
 Coverage::Coverage(const std::vector<TensorInfo>& tensors) : tensors_(&tensors), pieces_(tensors.size()) {
   for (std::size_t i = 0; i < tensors.size(); ++i) numbers_[tensors[i].name] = i;
@@ -37,14 +67,9 @@ void Coverage::add(int rank, std::span<const ShardEntry> entries) {
 }
 
 void Coverage::prove() {
-  std::vector<Range> ranges;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    ranges.clear();
     pieces_[i].shrink_to_fit();
-    for (const StoredPiece& piece : pieces_[i])
-      ranges.push_back({piece.begin, piece.end, static_cast<int>(piece.rank)});
-    prove_coverage((*tensors_)[i].name, element_count((*tensors_)[i]), ranges);
-    std::ranges::sort(pieces_[i], {}, &StoredPiece::begin);
+    prove_coverage((*tensors_)[i].name, element_count((*tensors_)[i]), pieces_[i]);
   }
 }
 

@@ -1,19 +1,13 @@
 #include "checkpoint/format/geometry.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/str.h"
 #include "checkpoint/format/names.h"
 
 namespace echelon::checkpoint {
-namespace {
-
-constexpr std::array kTypes{DType::kF32, DType::kBF16, DType::kF16, DType::kF64,
-                            DType::kI32, DType::kI64,  DType::kU8};
-
-}  // namespace
 
 std::optional<std::uint64_t> count_elements(std::span<const std::int64_t> shape, DType dtype) {
   if (shape.size() > kMaxDims || size_of(dtype) == 0) return std::nullopt;
@@ -75,34 +69,9 @@ std::string shape_text(std::span<const std::int64_t> shape) {
 }
 
 std::optional<DType> dtype_named(std::string_view name) {
-  const auto* found = std::ranges::find_if(kTypes, [&](DType type) { return name_of(type) == name; });
-  if (found == kTypes.end()) return std::nullopt;
-  return *found;
-}
-
-void prove_coverage(const std::string& tensor, std::uint64_t elements, std::vector<Range>& pieces) {
-  std::ranges::sort(pieces, {}, &Range::begin);
-  std::uint64_t covered = 0;
-  int last = -1;
-  for (const Range& piece : pieces) {
-    if (piece.begin > covered) break;  // reported below as a hole
-    if (piece.begin < covered) {
-      throw Error(Code::kCheckpoint, "tensor '", tensor, "': element ", piece.begin,
-                  " is stored twice, by rank ", last, " and by rank ", piece.rank);
-    }
-    covered = piece.end;
-    last = piece.rank;
-  }
-  if (covered < elements) {
-    const auto next = std::ranges::find_if(pieces, [&](const Range& p) { return p.begin > covered; });
-    throw Error(Code::kCheckpoint, "tensor '", tensor, "': elements ", covered, " to ",
-                (next == pieces.end() ? elements : next->begin) - 1, " of ", elements,
-                " are stored by no rank");
-  }
-  if (covered > elements) {
-    throw Error(Code::kCheckpoint, "tensor '", tensor, "': rank ", last, " stores elements up to ", covered,
-                ", but there are only ", elements);
-  }
+  const auto* found =
+      std::find_if(kDTypes + 1, std::end(kDTypes), [&](auto& type) { return type.first == name; });
+  return found == std::end(kDTypes) ? std::nullopt : std::optional(static_cast<DType>(found - kDTypes));
 }
 
 }  // namespace echelon::checkpoint

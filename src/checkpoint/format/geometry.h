@@ -4,7 +4,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "checkpoint/format/tensor.h"
 
@@ -33,16 +32,5 @@ void check_tensors(std::span<const TensorInfo> tensors);
 
 /// The element type called `name` in manifests, or nothing.
 [[nodiscard]] std::optional<DType> dtype_named(std::string_view name);
-
-/// A piece of a tensor, stored by `rank`.
-struct Range {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-  int rank = 0;
-};
-
-/// Sorts `pieces` by begin and throws Error(kCheckpoint), naming the tensor, the first element at fault and
-/// the ranks, unless they cover [0, elements) exactly once.
-void prove_coverage(const std::string& tensor, std::uint64_t elements, std::vector<Range>& pieces);
 
 }  // namespace echelon::checkpoint

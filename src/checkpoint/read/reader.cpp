@@ -116,10 +116,8 @@ Piece Reader::Impl::find(const Tensor& tensor, const StoredPiece& stored) const 
               "): its index changed after the checkpoint was opened");
 }
 
-std::vector<StoredRange> Reader::stored_ranges(const std::string& name) const {
-  return mapped(impl_->at(name).pieces, [](const StoredPiece& piece) {
-    return StoredRange{piece.begin, piece.end, static_cast<int>(piece.rank)};
-  });
+std::span<const StoredPiece> Reader::pieces(const std::string& name) const {
+  return impl_->at(name).pieces;
 }
 
 std::uint32_t Reader::checksum(const std::string& name) const {

@@ -12,14 +12,8 @@
 
 namespace echelon::checkpoint {
 
-/// Elements [begin, end) of a flattened tensor, as one rank stored them.
-struct StoredRange {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-  int rank = 0;
-};
-
 struct Contents;
+struct StoredPiece;
 
 /// A committed checkpoint opened for reading. Opening checks COMMIT -> MANIFEST -> every shard's size and
 /// what it holds, and reads no tensor bytes; the checksums of the blocks of a large shard are read and
@@ -42,8 +36,8 @@ class Reader : NotCopied {
   [[nodiscard]] const std::string& trainer_state() const;
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const;
   [[nodiscard]] const TensorInfo* find(const std::string& name) const;  ///< null when absent
-  /// By rising begin. Reading in steps of 64 KiB from a range's begin touches no checksum block twice.
-  [[nodiscard]] std::vector<StoredRange> stored_ranges(const std::string& name) const;
+  /// By rising begin. Reading in steps of 64 KiB from a piece's begin touches no checksum block twice.
+  [[nodiscard]] std::span<const StoredPiece> pieces(const std::string& name) const;
   /// CRC32C of the whole tensor's bytes as they were in memory at the save, whatever the sharding; reads
   /// nothing.
   [[nodiscard]] std::uint32_t checksum(const std::string& name) const;

@@ -51,7 +51,7 @@ TEST_F(Outlines, OpeningReadsAFewKilobytesAShardAndARankTheIndexesThatItNeeds) {
   read_of(reader, 2);
   EXPECT_LT(disk.read(), std::uint64_t{256} << 10);
   EXPECT_EQ(reader.ranks(), kRanks);
-  EXPECT_EQ(reader.stored_ranges("model/w").size(), kRanks);
+  EXPECT_EQ(reader.pieces("model/w").size(), kRanks);
   EXPECT_EQ(reader.checksum("model/w"), crc_of_zeros(4 * kElements));
 }
 

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "checkpoint/folder/lease.h"
 #include "checkpoint/folder/run_folder.h"
+#include "checkpoint/format/coverage.h"
 #include "support/matches.h"
 #include "unit/checkpoint/tool/run_tool.h"
 
@@ -167,11 +168,11 @@ TEST_F(ReshardCommand, DividesTheBytesEvenly) {
   const Path folder = save(dir.path() / "c", {.ranks = 1});
   EXPECT_EQ(tool({"reshard", folder, "--world", "4", "--output", dir.path() / "o"}).code, 0);
   const Reader reader(dir.path() / "o");
-  std::map<int, std::uint64_t> bytes;
+  std::map<std::uint32_t, std::uint64_t> bytes;
   std::uint64_t pieces = 0;
   for (const TensorInfo& tensor : reader.tensors()) {
-    for (const StoredRange& range : reader.stored_ranges(tensor.name)) {
-      bytes[range.rank] += (range.end - range.begin) * size_of(tensor.dtype);
+    for (const StoredPiece& piece : reader.pieces(tensor.name)) {
+      bytes[piece.rank] += (piece.end - piece.begin) * size_of(tensor.dtype);
       ++pieces;
     }
   }
