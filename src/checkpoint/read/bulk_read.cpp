@@ -18,7 +18,6 @@
 #include "base/mutex.h"
 #include "base/str.h"
 #include "checkpoint/folder/bulk_memory.h"
-#include "checkpoint/folder/files.h"
 #include "checkpoint/format/shard_runs.h"
 
 namespace echelon::checkpoint {
@@ -37,13 +36,8 @@ struct Unit {
 /// A shard opened twice: with O_DIRECT for large requests, and normally where that is refused.
 class ShardFile {
  public:
-  ShardFile(std::filesystem::path path, std::uint64_t expected)
-      : path_(std::move(path)), file_(open_input(path_)), direct_(path_, O_RDONLY, Code::kCheckpoint) {
-    if (file_.bytes != expected) {
-      throw Error(Code::kCheckpoint, "shard '", path_.string(), "' changed from ", expected, " to ",
-                  file_.bytes, " bytes while it was read");
-    }
-  }
+  ShardFile(const ShardIndexes& indexes, std::size_t rank)
+      : path_(indexes.path(rank)), file_(indexes.open(rank)), direct_(path_, O_RDONLY, Code::kCheckpoint) {}
 
   /// `to` has room for the request rounded up to 4 KiB.
   void read(std::uint64_t begin, std::span<std::byte> to) {
@@ -87,9 +81,7 @@ class BulkRead {
     }
     files_.resize(indexes.ranks());
     for (const WantedPart& part : parts_) {
-      if (!files_[part.rank])
-        files_[part.rank] =
-            std::make_unique<ShardFile>(indexes.path(part.rank), indexes.file_bytes(part.rank));
+      if (!files_[part.rank]) files_[part.rank] = std::make_unique<ShardFile>(indexes, part.rank);
       add(blocks_of(indexes.of(part.rank), part));
     }
   }

@@ -190,64 +190,37 @@ void Reader::read(const std::string& tensor, std::uint64_t begin, std::uint64_t 
   }
 }
 
-namespace {
-
-/// Reads blocks of one piece and compares their checksums; says where when one differs.
-class BlockReader {
- public:
-  BlockReader(const std::filesystem::path& path, const Piece& piece, std::uint64_t expected_bytes)
-      : path_(path), piece_(piece), file_(open_input(path)) {
-    if (file_.bytes != expected_bytes) {
-      throw Error(Code::kCheckpoint, "shard '", path.string(), "' changed from ", expected_bytes, " to ",
-                  file_.bytes, " bytes while it was read");
-    }
-  }
-
-  [[nodiscard]] std::uint64_t block_bytes() const { return piece_.shard.block_bytes; }
-
-  /// Whole blocks, from byte `at` of the piece on, straight to where they are wanted.
-  void blocks(std::uint64_t at, std::span<std::byte> to) const {
-    in_context(str("tensor '", piece_.entry.tensor.name, "' of rank ", piece_.shard.rank),
-               [&] { fs::read_at(file_.fd, piece_.entry.file_offset + at, to, Code::kCheckpoint, path_); });
-    for (std::uint64_t done = 0; done < to.size(); done += block_bytes()) {
-      const auto block = to.subspan(done, std::min<std::uint64_t>(block_bytes(), to.size() - done));
-      const std::uint64_t number = piece_.entry.first_block + (at + done) / block_bytes();
-      if (crc32c(block) != piece_.shard.block_crcs[number]) fail(at + done, block.size());
-    }
-  }
-
- private:
-  [[noreturn]] void fail(std::uint64_t at, std::uint64_t size) const {
-    refuse_block(path_, piece_.shard.rank, piece_.entry, at, size);
-  }
-
-  std::filesystem::path path_;
-  Piece piece_;
-  InputFile file_;
-};
-
-}  // namespace
-
 // [begin, end) are bytes of the piece. Whole blocks are read in place; partial ones at the ends go through a
 // scratch block, because only a whole block has a checksum.
 void Reader::Impl::read_piece(const Piece& piece, std::uint64_t begin, std::uint64_t end,
                               std::span<std::byte> out) const {
   const auto rank = static_cast<std::size_t>(piece.shard.rank);
-  const BlockReader reader(indexes.path(rank), piece, indexes.file_bytes(rank));
-  const std::uint64_t block = reader.block_bytes();
-  const std::uint64_t total = piece.entry.bytes;
+  const std::filesystem::path path = indexes.path(rank);
+  const InputFile file = indexes.open(rank);
+  const std::uint64_t block = piece.shard.block_bytes;
+  // Whole blocks, from byte `at` of the piece on.
+  const auto read_blocks = [&](std::uint64_t at, std::span<std::byte> to) {
+    in_context(str("tensor '", piece.entry.tensor.name, "' of rank ", piece.shard.rank),
+               [&] { fs::read_at(file.fd, piece.entry.file_offset + at, to, Code::kCheckpoint, path); });
+    for (std::uint64_t done = 0; done < to.size(); done += block) {
+      const auto bytes = to.subspan(done, std::min<std::uint64_t>(block, to.size() - done));
+      const std::uint64_t number = piece.entry.first_block + (at + done) / block;
+      if (crc32c(bytes) != piece.shard.block_crcs[number])
+        refuse_block(path, piece.shard.rank, piece.entry, at + done, bytes.size());
+    }
+  };
   std::vector<std::byte> scratch;
   for (std::uint64_t at = begin; at < end;) {
     const std::uint64_t start = at / block * block;
-    const std::uint64_t whole_end = end == total ? end : end / block * block;
+    const std::uint64_t whole_end = end == piece.entry.bytes ? end : end / block * block;
     if (start == at && whole_end > at) {
-      reader.blocks(at, out.subspan(at - begin, whole_end - at));
+      read_blocks(at, out.subspan(at - begin, whole_end - at));
       at = whole_end;
       continue;
     }
-    const std::uint64_t stop = std::min(start + block, total);
+    const std::uint64_t stop = std::min(start + block, piece.entry.bytes);
     scratch.resize(stop - start);
-    reader.blocks(start, scratch);
+    read_blocks(start, scratch);
     const std::uint64_t wanted = std::min(stop, end) - at;
     std::memcpy(out.data() + (at - begin), scratch.data() + (at - start), wanted);
     at += wanted;

@@ -29,8 +29,12 @@ std::filesystem::path ShardIndexes::path(std::size_t rank) const {
   return folder_ / manifest_->shards.at(rank).file;
 }
 
-std::uint64_t ShardIndexes::file_bytes(std::size_t rank) const {
-  return manifest_->shards.at(rank).bytes;
+InputFile ShardIndexes::open(std::size_t rank) const {
+  InputFile file = open_input(path(rank));
+  const std::uint64_t expected = manifest_->shards.at(rank).bytes;
+  if (file.bytes == expected) return file;
+  throw Error(Code::kCheckpoint, "shard '", path(rank).string(), "' changed from ", expected, " to ",
+              file.bytes, " bytes while it was read");
 }
 
 }  // namespace echelon::checkpoint

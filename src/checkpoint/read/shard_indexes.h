@@ -5,6 +5,7 @@
 
 #include "base/mutex.h"
 #include "checkpoint/folder/contents.h"
+#include "checkpoint/folder/files.h"
 
 namespace echelon::checkpoint {
 
@@ -21,7 +22,8 @@ class ShardIndexes {
   /// Throws Error(kCheckpoint) as load_shard_index() does.
   [[nodiscard]] const ShardIndex& of(std::size_t rank) const;
   [[nodiscard]] std::filesystem::path path(std::size_t rank) const;
-  [[nodiscard]] std::uint64_t file_bytes(std::size_t rank) const;
+  /// Opens the shard. Throws Error(kCheckpoint) also where its size is no longer the manifest's.
+  [[nodiscard]] InputFile open(std::size_t rank) const;
   [[nodiscard]] std::size_t ranks() const { return manifest_->shards.size(); }
 
  private:
