@@ -13,10 +13,6 @@ namespace {
 
 constexpr std::string_view kDigits = "0123456789";
 
-bool all_digits(std::string_view text) {
-  return !text.empty() && text.find_first_not_of(kDigits) == std::string_view::npos;
-}
-
 std::string_view without_sign(std::string_view text) {
   if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
   return text;
@@ -44,53 +40,39 @@ std::string notation_problem(std::string_view text) {
   return "";
 }
 
-/// Decimal integer or decimal fraction with exponent: [+-] digits [. digits] [e [+-] digits], one digit at
-/// least.
-bool is_decimal(std::string_view text) {
-  std::string_view rest = without_sign(text);
-  const auto skip_digits = [&rest] {
-    const std::size_t n = std::min(rest.find_first_not_of(kDigits), rest.size());
-    rest.remove_prefix(n);
-    return n;
-  };
-  std::size_t digits = skip_digits();
-  if (rest.starts_with('.')) {
-    rest.remove_prefix(1);
-    digits += skip_digits();
-  }
-  if (digits == 0) return false;
-  if (rest.starts_with('e') || rest.starts_with('E')) {
-    rest.remove_prefix(1);
-    rest = without_sign(rest);
-    if (skip_digits() == 0) return false;
-  }
-  return rest.empty();
+/// Reads all of a decimal integer or, into a double, a decimal fraction with exponent; invalid_argument for
+/// any other text.
+template <class Number>
+std::errc read_decimal(std::string_view text, Number& value) {
+  const std::string_view digits = without_sign(text);
+  if (digits.find_first_of("0123456789.") != 0) return std::errc::invalid_argument;
+  if (text.starts_with('+')) text = digits;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return end == text.data() + text.size() ? error : std::errc::invalid_argument;
 }
 
 }  // namespace
 
 std::string read_integer(const std::string& text, std::int64_t& value) {
   if (const std::string problem = notation_problem(text); !problem.empty()) return problem;
-  const std::string_view plain =
-      text.starts_with('+') ? std::string_view(text).substr(1) : std::string_view(text);
-  if (all_digits(without_sign(text))) {
-    const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), value);
-    return error == std::errc() ? "" : "does not fit in 64 bits";
+  std::int64_t integer = 0;
+  const std::errc error = read_decimal(text, integer);
+  if (error == std::errc()) {
+    value = integer;
+    return "";
   }
-  if (!is_decimal(text)) return "is not an integer";
+  if (error == std::errc::result_out_of_range) return "does not fit in 64 bits";
   double number = 0;
-  const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), number);
-  const bool whole = error == std::errc() && std::abs(number) < 1e15 && number == std::floor(number);
+  const bool whole =
+      read_decimal(text, number) == std::errc() && std::abs(number) < 1e15 && number == std::floor(number);
   return whole ? str("is not written as an integer; write ", static_cast<std::int64_t>(number))
                : "is not an integer";
 }
 
 std::string read_number(const std::string& text, double& value) {
   if (const std::string problem = notation_problem(text); !problem.empty()) return problem;
-  if (!is_decimal(text)) return "is not a number";
-  const std::string_view plain =
-      text.starts_with('+') ? std::string_view(text).substr(1) : std::string_view(text);
-  const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), value);
+  const std::errc error = read_decimal(text, value);
+  if (error == std::errc::invalid_argument) return "is not a number";
   return error == std::errc() ? "" : "cannot be held in double precision";
 }
 
