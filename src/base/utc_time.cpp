@@ -13,24 +13,6 @@ namespace {
 
 constexpr double kDay_s = 86'400;
 
-/// Takes `digits` digits off the front; -1: there are none, or their number is above `high`.
-int take_number(std::string_view& rest, std::size_t digits, int high) {
-  if (rest.size() < digits) return -1;
-  int number = 0;
-  for (const char c : rest.substr(0, digits)) {
-    if (c < '0' || c > '9') return -1;
-    number = number * 10 + (c - '0');
-  }
-  rest.remove_prefix(digits);
-  return number > high ? -1 : number;
-}
-
-bool take(std::string_view& rest, std::string_view text) {
-  if (!rest.starts_with(text)) return false;
-  rest.remove_prefix(text.size());
-  return true;
-}
-
 /// ".25" off the front; 0 where there is none.
 double take_fraction(std::string_view& rest) {
   if (!rest.starts_with('.')) return 0;
@@ -55,30 +37,18 @@ std::string in_thousandths(double time_s) {
 }
 
 std::optional<double> parse_utc(std::string_view text) {
+  constexpr std::size_t kWithoutSeconds = std::string_view("2026-03-01T11:30").size();
+  const std::string clock(text.substr(0, text.find_first_of(".Z+")));
+  text.remove_prefix(clock.size());
+  const bool has_seconds = clock.size() > kWithoutSeconds;
+  const char* format = has_seconds ? "%Y-%m-%dT%H:%M:%S" : "%Y-%m-%dT%H:%M";
   std::tm time{};
-  const int year = take_number(text, 4, 9999);
-  if (year < 1970 || !take(text, "-")) return std::nullopt;
-  const int month = take_number(text, 2, 12);
-  if (month < 1 || !take(text, "-")) return std::nullopt;
-  const int day = take_number(text, 2, 31);
-  if (day < 1 || !take(text, "T")) return std::nullopt;
-  time.tm_hour = take_number(text, 2, 23);
-  if (time.tm_hour < 0 || !take(text, ":")) return std::nullopt;
-  time.tm_min = take_number(text, 2, 59);
-  if (time.tm_min < 0) return std::nullopt;
-  double fraction = 0;
-  if (take(text, ":")) {
-    time.tm_sec = take_number(text, 2, 59);
-    if (time.tm_sec < 0) return std::nullopt;
-    fraction = take_fraction(text);
-  }
-  if (text != "Z" && text != "+00:00") return std::nullopt;
-  time.tm_year = year - 1900;
-  time.tm_mon = month - 1;
-  time.tm_mday = day;
-  const std::time_t seconds = timegm(&time);
-  if (time.tm_mday != day) return std::nullopt;  // 31 February became a day of March
-  return static_cast<double>(seconds) + fraction;
+  if (::strptime(clock.c_str(), format, &time) == nullptr) return std::nullopt;
+  const auto seconds = static_cast<double>(timegm(&time));
+  // strptime() also takes fewer digits, and a day that the month does not have.
+  if (seconds < 0 || utc_text(seconds, format) != clock) return std::nullopt;
+  const double fraction = has_seconds ? take_fraction(text) : 0;
+  return text == "Z" || text == "+00:00" ? std::optional(seconds + fraction) : std::nullopt;
 }
 
 std::string utc_text(double time_s, const char* format) {
