@@ -12,11 +12,6 @@ std::string quoted(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
-/// Nanoseconds are the finest that clocks tell.
-std::string micro(double value) {
-  return fixed(value, 3);
-}
-
 }  // namespace
 
 void TraceEvents::append(const std::string& event) {
@@ -39,7 +34,7 @@ void TraceEvents::name_lane(int process, int lane, std::string_view name) {
 void TraceEvents::add(int process, int lane, std::string_view category, std::string_view name,
                       double begin_us, double duration_us, const std::string& arguments) {
   append(str(R"({"ph":"X","cat":)", quoted(category), R"(,"name":)", quoted(name), R"(,"pid":)", process,
-             R"(,"tid":)", lane, R"(,"ts":)", micro(begin_us), R"(,"dur":)", micro(duration_us),
+             R"(,"tid":)", lane, R"(,"ts":)", fixed(begin_us, 3), R"(,"dur":)", fixed(duration_us, 3),
              arguments.empty() ? "" : ",\"args\":" + arguments, "}"));
 }
 
