@@ -134,7 +134,7 @@ std::optional<fs::Fd> call_service(const ServiceCard& card, const Calling& calli
   for (bool again = true; again; std::this_thread::sleep_for(kPause)) {
     again = false;
     for (const std::string& address : addresses) {
-      auto socket = connect_to({address}, card.port, calling.per_address_s, why);
+      auto socket = connect_to(address, card.port, calling.per_address_s, why);
       if (!socket) continue;
       try {
         const std::string who = prove(*socket, calling);

@@ -122,18 +122,13 @@ std::vector<std::string> own_addresses() {
   return first;
 }
 
-std::optional<fs::Fd> connect_to(const std::vector<std::string>& addresses, int port, double patience_s,
-                                 std::string& why) {
-  why = "its address is unknown";
-  for (const std::string& text : addresses) {
-    const auto address = parse(text, port);
-    if (!address) continue;
-    fs::Fd socket(::socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    const std::string refused =
-        socket.valid() ? try_connect(socket, *address, patience_s) : fs::reason(errno);
-    if (refused.empty()) return socket;
-    why = str(text, " port ", port, ": ", refused);
-  }
+std::optional<fs::Fd> connect_to(const std::string& address, int port, double patience_s, std::string& why) {
+  const auto parsed = parse(address, port);
+  if (!parsed) return std::nullopt;
+  fs::Fd socket(::socket(parsed->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const std::string refused = socket.valid() ? try_connect(socket, *parsed, patience_s) : fs::reason(errno);
+  if (refused.empty()) return socket;
+  why = str(address, " port ", port, ": ", refused);
   return std::nullopt;
 }
 

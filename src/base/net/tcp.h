@@ -21,9 +21,9 @@ struct Listener {
 /// addresses, and bridges of containers and virtual machines.
 [[nodiscard]] std::vector<std::string> own_addresses();
 
-/// Connects to the first of `addresses` that answers within `patience_s`. Returns nothing if none does; `why`
-/// is then the last reason. The socket never blocks.
-[[nodiscard]] std::optional<fs::Fd> connect_to(const std::vector<std::string>& addresses, int port,
-                                               double patience_s, std::string& why);
+/// Connects to `address`. Returns nothing if it does not answer within `patience_s`; `why` is then the
+/// reason. The socket never blocks.
+[[nodiscard]] std::optional<fs::Fd> connect_to(const std::string& address, int port, double patience_s,
+                                               std::string& why);
 
 }  // namespace echelon

@@ -123,7 +123,7 @@ TEST(Handshake, NeverSendsTheSecretAndBelievesNobodyWhoDoesNotKnowIt) {
 TEST(Handshake, AnAnswerCannotBeSentBackAsAProof) {
   const Served served(new_secret());
   std::string why;
-  const auto socket = connect_to({"127.0.0.1"}, served.listener.port(), 60, why);
+  const auto socket = connect_to("127.0.0.1", served.listener.port(), 60, why);
   ASSERT_TRUE(socket) << why;
   send_message(*socket, Hello{.opening = {.service = Service::kShards}}, kLong);
   EXPECT_EQ(receive_message<Opening>(*socket, kLong), (Opening{.service = Service::kShards}));
@@ -140,7 +140,7 @@ TEST(Handshake, AnotherVersionIsSaidOnBothSides) {
                       Opening::kVersion, ": all ranks of a run need the same build"));
   const Served served(new_secret());
   std::string why;
-  const auto socket = connect_to({"127.0.0.1"}, served.listener.port(), 60, why);
+  const auto socket = connect_to("127.0.0.1", served.listener.port(), 60, why);
   ASSERT_TRUE(socket) << why;
   send_message(*socket, Hello{.opening = newer}, kLong);
   EXPECT_EQ(receive_message<Opening>(*socket, kLong).version, Opening::kVersion);
