@@ -42,11 +42,11 @@ std::optional<ProcessInfo> process_info(pid_t pid) {
   return info;
 }
 
-std::string process_space() {
+std::string process_space(const std::string& kind) {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   struct stat space {};
-  if (boot.empty() || ::stat("/proc/self/ns/pid", &space) != 0) return "";
+  if (boot.empty() || ::stat(("/proc/self/ns/" + kind).c_str(), &space) != 0) return "";
   return str("boot ", boot, " space ", space.st_ino);
 }
 

@@ -17,10 +17,10 @@ struct ProcessInfo {
 /// Reads /proc. Returns nothing when there is no such process.
 [[nodiscard]] std::optional<ProcessInfo> process_info(pid_t pid);
 
-/// The scope of process ids, as one line: "boot <id> space <number>". Equal only on one machine since its
-/// boot and in one PID namespace; host names are not enough, because machines and containers share them.
-/// Empty if unknown.
-[[nodiscard]] std::string process_space();
+/// The scope of process ids, or of another kind of namespace ("net"), as one line: "boot <id> space
+/// <number>". Equal only on one machine since its boot and in one namespace; host names are not enough,
+/// because machines and containers share them. Empty if unknown.
+[[nodiscard]] std::string process_space(const std::string& kind = "pid");
 
 /// Start time of this process in seconds since 1970, to about a hundredth; now, if unknown.
 [[nodiscard]] double process_began_s();
