@@ -27,14 +27,7 @@ InputFile open_input(const fs::Path& path) {
 }
 
 std::string read_input(const fs::Path& path, std::uint64_t max_bytes) {
-  const InputFile file = open_input(path);
-  if (file.bytes > max_bytes) {
-    throw Error(Code::kCheckpoint, "'", path.string(), "' has ", file.bytes, " bytes; at most ", max_bytes,
-                " are accepted here");
-  }
-  std::string text(file.bytes, '\0');
-  fs::read_at(file.fd, 0, std::as_writable_bytes(std::span(text)), Code::kCheckpoint, path);
-  return text;
+  return fs::read_all(open_input(path).fd, max_bytes, Code::kCheckpoint, path);
 }
 
 namespace {
