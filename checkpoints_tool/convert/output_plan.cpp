@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "checkpoint/format/geometry.h"
+#include "checkpoint/format/names.h"
 #include "checkpoint/hdf5/h5_layout.h"
 #include "families/safetensors.h"
 
@@ -58,11 +59,6 @@ std::vector<std::vector<OutputTensor>> split(std::vector<OutputTensor> tensors, 
   }
   if (!current.empty()) groups.push_back(std::move(current));
   return groups;
-}
-
-std::string five_digits(std::size_t number) {
-  std::string text = std::to_string(number);
-  return text.size() < 5 ? std::string(5 - text.size(), '0') + text : text;
 }
 
 }  // namespace
@@ -157,7 +153,8 @@ SafetensorsPlan plan_safetensors(std::vector<OutputTensor> tensors, const std::s
                                   {"weight_map", nlohmann::ordered_json::object()}};
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const std::string name =
-        str(stem, '-', five_digits(i + 1), "-of-", five_digits(groups.size()), ".safetensors");
+        str(stem, '-', checkpoint::with_zeros(static_cast<std::int64_t>(i + 1), 5), "-of-",
+            checkpoint::with_zeros(static_cast<std::int64_t>(groups.size()), 5), ".safetensors");
     for (const OutputTensor& tensor : groups[i]) index["weight_map"][tensor.name] = name;
     plan.files.push_back(plan_safetensors_file(std::move(groups[i]), name));
   }

@@ -4,10 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <ctime>
+#include <functional>
 #include <optional>
 
 #include "base/error.h"
@@ -32,15 +34,9 @@ constexpr std::uint64_t kMaxLeaseBytes = 256;
 
 /// This host's name, with characters that are safe in file names.
 std::string this_host() {
-  const std::string name = host_name();
-  if (name.empty()) return "unknown";
-  std::string plain;
-  for (const char c : name) {
-    const bool fits =
-        (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '-';
-    plain += fits ? c : '_';
-  }
-  return plain;
+  std::string name = host_name();
+  std::ranges::replace_if(name, std::not_fn(is_plain), '_');
+  return name.empty() ? "unknown" : name;
 }
 
 constexpr std::string_view kStart = " start ";

@@ -21,26 +21,27 @@ constexpr std::size_t kMaxAttachmentName = 100;
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
+
+}  // namespace
+
 bool is_plain(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '_' || c == '-';
 }
 
 // Names are joined without str(): out of memory, a stream truncates silently, and a file with a truncated
 // name is lost.
-std::string padded(std::int64_t value, int digits) {
+std::string with_zeros(std::int64_t number, int digits) {
   std::array<char, 32> text{};
-  const int size = std::snprintf(text.data(), text.size(), "%0*lld", digits, static_cast<long long>(value));
+  const int size = std::snprintf(text.data(), text.size(), "%0*lld", digits, static_cast<long long>(number));
   return {text.data(), static_cast<std::size_t>(size)};
 }
-
-}  // namespace
 
 std::string step_folder_name(std::int64_t step, std::string_view save_id) {
   if (step < 0 || step > kMaxStep) throw Error(Code::kCheckpoint, "step ", step, " is outside 0..", kMaxStep);
   if (!is_save_id(save_id)) {
     throw Error(Code::kCheckpoint, "save id '", save_id, "' is not eight lower-case hex digits");
   }
-  return std::string(kStepPrefix).append(padded(step, kStepDigits)).append(1, '.').append(save_id);
+  return std::string(kStepPrefix).append(with_zeros(step, kStepDigits)).append(1, '.').append(save_id);
 }
 
 std::string new_save_id() {
@@ -68,7 +69,11 @@ bool is_save_id(std::string_view text) {
 }
 
 std::string shard_file_name(int rank, int ranks) {
-  return "shard-" + padded(rank, 5) + "-of-" + padded(ranks, 5) + ".h5";
+  return "shard-" + with_zeros(rank, 5) + "-of-" + with_zeros(ranks, 5) + ".h5";
+}
+
+std::string failure_file_name(int rank) {
+  return "FAILED-" + with_zeros(rank, 5);
 }
 
 std::string tensor_name_problem(std::string_view name) {

@@ -31,6 +31,13 @@ struct StepName {
 
 /// "shard-00003-of-00016.h5"
 [[nodiscard]] std::string shard_file_name(int rank, int ranks);
+/// "FAILED-00003": the file in which a rank says why its part of a save failed.
+[[nodiscard]] std::string failure_file_name(int rank);
+/// At least `digits` digits, with zeros in front.
+[[nodiscard]] std::string with_zeros(std::int64_t number, int digits);
+
+/// Is it one of [A-Za-z0-9._-]?
+[[nodiscard]] bool is_plain(char c);
 
 /// Why `name` cannot name a tensor, or "". Allowed: [A-Za-z0-9._-] parts separated by '/', at most 255 bytes.
 [[nodiscard]] std::string tensor_name_problem(std::string_view name);

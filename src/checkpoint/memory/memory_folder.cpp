@@ -43,11 +43,8 @@ std::string user_folder_name() {
 }
 
 std::string plain(std::string name) {
-  for (char& c : name) {
-    const bool fits =
-        (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
-    if (!fits) c = '_';
-  }
+  std::ranges::replace_if(
+      name, [](char c) { return c == '.' || !is_plain(c); }, '_');
   return name.substr(0, kMaxRunName);
 }
 

@@ -17,7 +17,6 @@
 #include "checkpoint/format/names.h"
 #include "checkpoint/memory/memory_note.h"
 #include "checkpoint/memory/shard_check.h"
-#include "checkpoint/write/rank_save.h"
 
 namespace echelon::checkpoint {
 

@@ -74,11 +74,6 @@ class FailureNote {
 
 }  // namespace
 
-std::string failure_file_name(int rank) {
-  std::string digits = std::to_string(rank);
-  return "FAILED-" + std::string(5 - std::min<std::size_t>(5, digits.size()), '0') + digits;
-}
-
 /// Shared by the object and its thread, because a thread in a hanging system call outlives the object.
 struct RankSave::Work {
   Work(SavePlan wanted, ShardPlan layout, std::vector<Slice> slices, std::shared_ptr<Staging> memory,

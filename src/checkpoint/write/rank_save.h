@@ -74,7 +74,4 @@ class RankSave : NotCopied {
   bool staged_ = false;
 };
 
-/// The file in which rank `rank` says why its part of a save failed: "FAILED-00003".
-[[nodiscard]] std::string failure_file_name(int rank);
-
 }  // namespace echelon::checkpoint
