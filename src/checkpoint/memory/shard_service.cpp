@@ -20,7 +20,6 @@
 #include "checkpoint/format/shard_index.h"
 #include "checkpoint/memory/memory_folder.h"
 #include "checkpoint/memory/memory_note.h"
-#include "checkpoint/write/rank_save.h"
 
 namespace echelon::checkpoint {
 namespace {
@@ -216,19 +215,14 @@ void fetch(const ServiceCard& from, const Secret& secret, const WantedShard& wan
   if (reply.refused != 0 && reply.bytes > kMaxRefusal) throw lost("no sensible answer");
   std::string refusal;
   std::vector<std::byte> part(kPart);
-  const double began = steady_now_s();
   for (std::uint64_t at = 0; at < reply.bytes;) {
     const std::size_t wish = std::min<std::uint64_t>(part.size(), reply.bytes - at);
     const auto got = std::span(part).first(receive_some(*socket, std::span(part).first(wish), patience));
     at += got.size();
-    if (reply.refused != 0) {
+    if (reply.refused != 0)
       refusal.append(reinterpret_cast<const char*>(got.data()), got.size());
-      continue;
-    }
-    take(got);
-    if (limits.bytes_per_s == 0) continue;
-    const double due = began + static_cast<double>(at) / static_cast<double>(limits.bytes_per_s);
-    std::this_thread::sleep_for(std::chrono::duration<double>(std::max(0.0, due - steady_now_s())));
+    else
+      take(got);
   }
   if (reply.refused != 0) throw reply.of_system != 0 ? lost(refusal) : Error(Code::kCheckpoint, refusal);
 }

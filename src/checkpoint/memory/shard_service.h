@@ -56,7 +56,6 @@ class ShardServer : NotCopied {
 
 /// How a file is fetched.
 struct FetchLimits {
-  std::uint64_t bytes_per_s = 0;                 ///< 0: none
   double silence_s = 30;                         ///< of the other side, after which it counts as lost
   const std::atomic<bool>* cancelled = nullptr;  ///< becomes true: the fetch ends
 };
