@@ -80,11 +80,7 @@ WantedShard Assembly::wanted(WantedFile file, int shard) const {
 }
 
 void Assembly::remove(const MemoryFolder& folder) noexcept {
-  try {
-    fs::remove_tree(folder.path() / kAssembled, Code::kCheckpoint);
-  } catch (const std::exception& e) {
-    log::warn(str("memory checkpoints: ", e.what()));
-  }
+  remove_memory(folder.path() / kAssembled);
 }
 
 std::string Assembly::info() const {

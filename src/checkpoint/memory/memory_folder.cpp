@@ -105,26 +105,17 @@ bool is_held(const Path& user) {
          held.st_dev == now.st_dev && held.st_ino == now.st_ino;
 }
 
-/// Warns instead of throwing: what is left is found again by the next start.
-void try_remove(const Path& path) noexcept {
-  try {
-    fs::remove_tree(path, Code::kCheckpoint);
-  } catch (const std::exception& e) {
-    log::warn(str("memory checkpoints: ", e.what()));
-  }
-}
-
 /// Renamed first: from then on nobody takes what is half removed for a memory checkpoint.
-void drop(const Path& path) noexcept {
+void drop(Path path) noexcept {
   try {
     const std::string name = path.filename().string();
     if (!name.starts_with(kTrashPrefix)) {
       const Path trash = path.parent_path() / (std::string(kTrashPrefix) + name);
       fs::rename(path, trash, Code::kCheckpoint);
       kill_point("memory_dropped");
-      return try_remove(trash);
+      path = trash;
     }
-    try_remove(path);
+    remove_memory(path);
   } catch (const std::exception& e) {
     log::warn(str("memory checkpoints: ", e.what()));
   }
@@ -148,6 +139,15 @@ bool in_use(const Path& folder) {
 }
 
 }  // namespace
+
+// What is left is found again by the next start.
+void remove_memory(const Path& path) noexcept {
+  try {
+    fs::remove_tree(path, Code::kCheckpoint);
+  } catch (const std::exception& e) {
+    log::warn(str("memory checkpoints: ", e.what()));
+  }
+}
 
 MemoryIdentity identity_of(const Path& run) {
   const Path file = run / kMemoryFile;
@@ -247,7 +247,7 @@ void MemoryFolder::keep_only(const std::vector<std::string>& names) const noexce
 }
 
 void MemoryFolder::remove() const noexcept {
-  try_remove(path());
+  remove_memory(path());
   // Succeeds when no other run of this user has anything there.
   const Path user = path().parent_path();
   if (is_held(user)) (void)fs::disk().rmdir(user.c_str());

@@ -68,6 +68,9 @@ class MemoryFolder {
 std::vector<std::filesystem::path> remove_old_memory(const std::filesystem::path& memory_dir,
                                                      std::int64_t older_than_s) noexcept;
 
+/// Removes what is at `path`. Never throws: warns.
+void remove_memory(const std::filesystem::path& path) noexcept;
+
 /// Is the run's folder in the memory of this node in use? False if there is none. From then on this process
 /// works below the user's folder that it checked. Throws Error(kUsage) for one that is not private.
 [[nodiscard]] bool memory_in_use(const std::filesystem::path& folder);
