@@ -156,7 +156,7 @@ void prune_run(const PruneOptions& options) {
   std::vector<Row> rows;
   for (const PruneDecision& decision : plan)
     rows.push_back({decision.step.folder, folder_size(decision.step.folder), decision.goes, decision.why});
-  if (options.yes) (void)checkpoint::carry_out(plan);
+  if (options.yes) checkpoint::carry_out(plan);
   report(rows, options.yes, options.json);
 }
 
@@ -190,7 +190,7 @@ void collect_garbage(const GcOptions& options) {
   std::vector<Row> rows;
   for (const Leftover& leftover : leftovers)
     rows.push_back({leftover.path, folder_size(leftover.path), true, leftover.why});
-  if (options.yes) (void)checkpoint::remove_leftovers(leftovers);
+  if (options.yes) checkpoint::remove_leftovers(leftovers);
   report(rows, options.yes, options.json);
 }
 

@@ -55,20 +55,18 @@ std::map<std::string, std::string> holds_in(const Path& checkpoints) {
   return holds;
 }
 
-bool try_remove(const Path& path) {
+void try_remove(const Path& path) {
   try {
     fs::remove_tree(path, Code::kCheckpoint);
-    return true;
   } catch (const Error& e) {
     log::warn(str(e.what(), "; the next clean-up tries again"));
-    return false;
   }
 }
 
 /// Removes the leases of processes that have ended, and of all writers: who calls this is the only one.
 void drop_leases(const Path& checkpoints) {
   for (const Lease& lease : leases_in(checkpoints)) {
-    if (lease.stale || lease.kind == LeaseKind::kWriter) (void)try_remove(lease.file);
+    if (lease.stale || lease.kind == LeaseKind::kWriter) try_remove(lease.file);
   }
 }
 
@@ -93,7 +91,7 @@ bool must_come_back(const Path& trash) {
 }
 
 /// Renames first: from then on nobody mistakes the half-removed folder for a checkpoint.
-bool discard(const Path& folder, bool unfinished, const Owner* owner) {
+void discard(const Path& folder, bool unfinished, const Owner* owner) {
   const Path checkpoints = folder.parent_path();
   const Path trash = checkpoints / (std::string(unfinished ? kTrashOfUnfinished : kTrashPrefix) +
                                     folder.filename().string());
@@ -102,20 +100,15 @@ bool discard(const Path& folder, bool unfinished, const Owner* owner) {
     fs::rename(folder, trash, Code::kCheckpoint);
     // Looked at again after the rename: a reader creates its lease before it opens the folder, so either
     // this sees the lease, or the reader no longer finds the folder. A commit is a file in it.
-    if (must_come_back(trash)) {
-      fs::rename(trash, folder, Code::kCheckpoint);
-      return false;
-    }
+    if (must_come_back(trash)) return fs::rename(trash, folder, Code::kCheckpoint);
     // The rename must be durable before the first file goes: a loss of power could otherwise bring back the
     // old name with files missing.
     fs::fsync_directory(checkpoints, Code::kCheckpoint);
     kill_point("aside");
   } catch (const Error& e) {
-    log::warn(str("old checkpoint was not removed: ", e.what()));
-    return false;
+    return log::warn(str("old checkpoint was not removed: ", e.what()));
   }
-  (void)try_remove(trash);
-  return true;
+  try_remove(trash);
 }
 
 /// Decides for one folder whether it is kept, from the list of all folders.
@@ -230,14 +223,10 @@ std::vector<PruneDecision> plan_prune(std::span<const StepFolder> oldest_first,
   return plan;
 }
 
-std::vector<Path> carry_out(std::span<const PruneDecision> plan, const Owner* owner) {
-  std::vector<Path> gone;
+void carry_out(std::span<const PruneDecision> plan, const Owner* owner) {
   for (const PruneDecision& decision : plan) {
-    const bool unfinished = decision.step.state == StepState::kUncommitted;
-    if (decision.goes && discard(decision.step.folder, unfinished, owner))
-      gone.push_back(decision.step.folder);
+    if (decision.goes) discard(decision.step.folder, decision.step.state == StepState::kUncommitted, owner);
   }
-  return gone;
 }
 
 void bring_back(const Path& checkpoints) {
@@ -256,8 +245,7 @@ void remove_unfinished(const Path& checkpoints, const Owner& owner) {
     const auto is_whole = [](const StepFolder& step) { return step.state == StepState::kWhole; };
     if (std::ranges::none_of(steps, is_whole)) return;
     for (const StepFolder& step : steps) {
-      if (step.state == StepState::kUncommitted && step.held.empty())
-        (void)discard(step.folder, true, &owner);
+      if (step.state == StepState::kUncommitted && step.held.empty()) discard(step.folder, true, &owner);
     }
   } catch (const Error& e) {
     log::warn(str("unfinished saves were not removed: ", e.what()));
@@ -269,10 +257,10 @@ void prune(const Path& checkpoints, const RetentionPolicy& policy, const KnownSt
   if (owner != nullptr) owner->require();
   bring_back(checkpoints);
   for (const Path& path : entries_of(checkpoints)) {
-    if (is_trash(path)) (void)try_remove(path);
+    if (is_trash(path)) try_remove(path);
   }
   drop_leases(checkpoints);
-  (void)carry_out(plan_prune(step_folders(checkpoints, known), policy), owner);
+  carry_out(plan_prune(step_folders(checkpoints, known), policy), owner);
 }
 
 std::vector<Leftover> find_leftovers(const Path& checkpoints) {
@@ -292,13 +280,11 @@ std::vector<Leftover> find_leftovers(const Path& checkpoints) {
   return leftovers;
 }
 
-std::size_t remove_leftovers(std::span<const Leftover> leftovers) {
-  std::size_t gone = 0;
+void remove_leftovers(std::span<const Leftover> leftovers) {
   for (const Leftover& leftover : leftovers) {
     const bool attempt = parse_step_folder(leftover.path.filename().string()).has_value();
-    if (attempt ? discard(leftover.path, true, nullptr) : try_remove(leftover.path)) ++gone;
+    attempt ? discard(leftover.path, true, nullptr) : try_remove(leftover.path);
   }
-  return gone;
 }
 
 }  // namespace echelon::checkpoint

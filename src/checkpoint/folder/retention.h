@@ -64,9 +64,8 @@ struct PruneDecision {
 /// Carries a plan out, oldest first: a folder is renamed to ".trash-<name>" and then removed, so an
 /// interruption at any moment leaves intact commits and trash, never half a commit. A folder gets its name
 /// back if a lease has appeared, or its save was committed meanwhile. `owner` (null: none) is looked at
-/// before each removal. Returns the removed folders; warns of those that could not be removed.
-std::vector<std::filesystem::path> carry_out(std::span<const PruneDecision> plan,
-                                             const Owner* owner = nullptr);
+/// before each removal. Warns of what could not be removed.
+void carry_out(std::span<const PruneDecision> plan, const Owner* owner = nullptr);
 
 /// Removes what saves of earlier starts have left unfinished, if there is a whole commit to fall back on.
 /// They would take room until the next commit. `owner`: of this start, after which no earlier one can commit.
@@ -91,7 +90,7 @@ struct Leftover {
 /// newest intact commit, stale leases, and outputs of echelon-ckpt ("<name>.partial-<id>") unchanged for a
 /// day.
 [[nodiscard]] std::vector<Leftover> find_leftovers(const std::filesystem::path& checkpoints);
-/// Returns how many were removed; warns of the others.
-std::size_t remove_leftovers(std::span<const Leftover> leftovers);
+/// Warns of what could not be removed.
+void remove_leftovers(std::span<const Leftover> leftovers);
 
 }  // namespace echelon::checkpoint

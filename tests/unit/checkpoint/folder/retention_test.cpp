@@ -317,7 +317,7 @@ TEST_F(Prune, BringsBackWhatWasCommittedMeanwhile) {
         return make();
       });
       const fs::DiskInUse in_use(disk);
-      EXPECT_EQ(carry_out(plan).size(), 0U);
+      carry_out(plan);
     }
     if (dies) {
       EXPECT_EQ(whole_steps(fresh.path()), (Steps{1, 3})) << "it lies aside";
@@ -364,7 +364,7 @@ TEST_F(Ownership, TheNewestOneOwnsTheFolder) {
   EXPECT_EQ(error_of([&] { prune(dir.path(), {.keep_last = 2}, all_in(dir.path()), &first); }), why);
   const auto plan = plan_prune(step_folders(dir.path(), all_in(dir.path())), {.keep_last = 2});
   ::testing::internal::CaptureStderr();
-  EXPECT_TRUE(carry_out(plan, &first).empty());
+  carry_out(plan, &first);
   EXPECT_MENTIONS(::testing::internal::GetCapturedStderr(), "new owner");
   EXPECT_EQ(whole_steps(dir.path()), (Steps{1, 2, 3, 4}));
   std::filesystem::remove(dir.path() / ".owner");
@@ -410,7 +410,7 @@ TEST_F(Prune, BringsBackWhatWasLeasedMeanwhile) {
     });
     const fs::DiskInUse in_use(disk);
     const auto plan = plan_prune(step_folders(dir.path(), all_in(dir.path())), {.keep_last = 2});
-    EXPECT_EQ(carry_out(plan), (std::vector<Path>{folders[0]}));
+    carry_out(plan);
   }
   EXPECT_EQ(whole_steps(dir.path()), (Steps{2, 3, 4}));
 }
@@ -430,7 +430,7 @@ TEST_F(Prune, BringsBackWhatACrashLeftAsideWhileSomebodyReadsIt) {
       return make();
     });
     const fs::DiskInUse in_use(disk);
-    (void)carry_out(plan_prune(step_folders(dir.path(), all_in(dir.path())), {.keep_last = 2}));
+    carry_out(plan_prune(step_folders(dir.path(), all_in(dir.path())), {.keep_last = 2}));
     EXPECT_EQ(whole_steps(dir.path()), (Steps{3, 4})) << "it lies aside";
     dead = false;  // the machine is back; the reader, elsewhere, still reads
     for (const Leftover& leftover : find_leftovers(dir.path()))
@@ -572,7 +572,7 @@ TEST(Leftovers, AreWhatNobodyNeeds) {
   EXPECT_EQ(names, (std::vector<std::string>{".lease-step-000000001.0000000a-node-1-0123abcd",
                                              ".trash-step-000000001.00000000", "llama-hf.partial-0123abcd",
                                              "step-000000002.000000ff"}));
-  EXPECT_EQ(remove_leftovers(leftovers), 4U);
+  remove_leftovers(leftovers);
   EXPECT_TRUE(find_leftovers(dir.path()).empty());
   EXPECT_EQ(whole_steps(dir.path()), (Steps{1, 2, 3}));
 }
