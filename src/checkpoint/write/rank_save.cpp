@@ -92,7 +92,7 @@ struct RankSave::Work {
   /// Puts what forbids the commit before the error, if something does: a new owner of the folder removes a
   /// save under way, and the error then only names a file that is gone.
   void explain(std::string& error) const noexcept;
-  void tell_of_commit() const noexcept;
+  void tell_of_commit() noexcept;
   void end(Status how) noexcept;
   [[nodiscard]] bool commits() const { return rank == 0 && !plan.in_memory; }
   /// Waits at most `seconds` for the end; returns whether it came.
@@ -168,7 +168,12 @@ std::string RankSave::Work::save() {
   return doubt;
 }
 
-void RankSave::Work::tell_of_commit() const noexcept {
+void RankSave::Work::tell_of_commit() noexcept {
+  {
+    const Lock lock(mutex);
+    status.committed = true;
+    status.seconds = seconds_since(began);
+  }
   try {
     if (plan.on_commit) plan.on_commit();
   } catch (...) {
@@ -206,7 +211,8 @@ void RankSave::Work::run() noexcept {
   }
   lease.reset();
   // Outside the try block: nothing that fails after a commit may revoke it.
-  if (commits() && how.state == State::kDone && how.doubt.empty()) tell_of_commit();
+  how.committed = commits() && how.state == State::kDone && how.doubt.empty();
+  if (how.committed) tell_of_commit();
   end(std::move(how));
 }
 

@@ -39,9 +39,11 @@ class RankSave : NotCopied {
   enum class State { kRunning, kDone, kFailed };
   struct Status {
     State state = State::kRunning;
-    std::string error;   ///< why it failed
-    std::string doubt;   ///< rank 0: committed, but a loss of power may undo it; the reason
-    double seconds = 0;  ///< from the creation of the object to the end
+    std::string error;  ///< why it failed
+    std::string doubt;  ///< rank 0: committed, but a loss of power may undo it; the reason
+    bool committed =
+        false;           ///< rank 0: no loss of power can undo it; while it runs, SavePlan::on_commit does
+    double seconds = 0;  ///< from the creation of the object to the end, or to the commit
   };
 
   /// Creates folder and file and reserves the space, so that a full disk shows here; then starts the thread.

@@ -173,6 +173,14 @@ checkpoint::SavePlan Checkpointer::plan(const TrainState& state, const std::file
   return plan;
 }
 
+double Checkpointer::too_late_s() const {
+  return in_flight_->began_s + static_cast<double>(options_.timeout_s) + kGrace_s;
+}
+
+bool Checkpointer::has_ended(const RankSave::Status& status) const {
+  return status.state != RankSave::State::kRunning || (status.committed && steady_now_s() >= too_late_s());
+}
+
 SaveReport Checkpointer::report() const {
   using State = SaveReport::State;
   try {
@@ -182,9 +190,9 @@ SaveReport Checkpointer::report() const {
       const double age = steady_now_s() - in_flight_->began_s;
       if (status.state == RankSave::State::kFailed) {
         mine = {.state = State::kFailed, .error = status.error};
-      } else if (status.state == RankSave::State::kDone) {
+      } else if (has_ended(status)) {
         mine.state = status.doubt.empty() ? State::kDone : State::kUncertain;
-      } else if (age < static_cast<double>(options_.timeout_s) + kGrace_s) {
+      } else if (steady_now_s() < too_late_s()) {
         mine.state = State::kWriting;
       } else {
         mine = {.state = State::kHanging,
@@ -219,7 +227,7 @@ Checkpointer::Ended Checkpointer::settle(TrainState& state) {
     // Rank 0's part removed the folder when it failed; a rank that failed later may have left a note there.
     if (!outcome.committed()) checkpoint::discard_attempt(in_flight_->folder);
   }
-  if (in_flight_->save->status().state == RankSave::State::kDone) log_end();
+  if (in_flight_->save->status().state != RankSave::State::kFailed) log_end();
   in_flight_.reset();
   return ended;
 }
@@ -300,7 +308,7 @@ void Checkpointer::wait_for_end(double at_most_s) const {
 
 void Checkpointer::wait_for_all() {
   if (!in_flight_) return;
-  const double until_s = in_flight_->began_s + static_cast<double>(options_.timeout_s) + kGrace_s;
+  const double until_s = too_late_s();
   // Short waits: one collective that waits for a slow disk would exceed its deadline.
   for (double slice_s = 0.05;; slice_s = std::min(2 * slice_s, 1.0)) {
     const bool running = in_flight_->save->wait(slice_s).state == RankSave::State::kRunning;
@@ -367,7 +375,7 @@ void Checkpointer::poll(std::int64_t step) {
 void Checkpointer::log_end() {
   if (!in_flight_ || in_flight_->logged) return;
   const RankSave::Status status = in_flight_->save->status();
-  if (status.state == RankSave::State::kRunning) return;
+  if (!has_ended(status)) return;
   in_flight_->logged = true;
   if (status.state == RankSave::State::kFailed) {
     const std::string text = not_saved(in_flight_->step, status.error) + kGoesOn;

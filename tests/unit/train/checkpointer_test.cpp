@@ -101,6 +101,23 @@ TEST_F(Checkpointing, WhateverOneRankThrowsAtTheStartOfASaveReachesTheOthers) {
   EXPECT_EQ(steps_in(dir.path()), Steps{});
 }
 
+TEST_F(Checkpointing, ASlowRemovalOfAnOlderCheckpointIsNoFailedSave) {
+  const CheckpointOptions options{.keep_last = 2, .timeout_s = 3};
+  std::atomic<bool> begun{false};
+  test::WatchedDisk disk([&](const auto& request, const auto& make) {
+    const bool slow = request.call == DiskCall::kUnlink && request.path.find(".trash-") != std::string::npos;
+    if (slow && !begun.exchange(true)) std::this_thread::sleep_for(std::chrono::seconds(14));
+    return make();
+  });
+  const fs::DiskInUse in_use(disk);
+  testing::internal::CaptureStderr();
+  SavingRank rank(dir.path(), options, comm);
+  for (const std::int64_t step : {1, 2, 3}) rank.save(step, true);
+  EXPECT_MENTIONS(testing::internal::GetCapturedStderr(), "saved step 3 in ");
+  EXPECT_TRUE(begun);
+  EXPECT_EQ(rank.checkpointer.known().newest_commit, 3);
+}
+
 // With replicas of the state some ranks write, and the others have nothing to do.
 TEST_F(Checkpointing, ARankWhoseDiskIsSlowIsWaitedForLongerThanACollectiveMay) {
   ModelOptions shapes = small_options();
