@@ -9,7 +9,6 @@
 #include "base/str.h"
 #include "checkpoint/folder/files.h"
 #include "checkpoint/folder/run_folder.h"
-#include "checkpoint/format/bytes.h"
 #include "checkpoint/format/json.h"
 #include "checkpoint/format/names.h"
 
@@ -102,32 +101,30 @@ std::vector<std::byte> read_index(const Path& path, const std::string& what, std
   return block;
 }
 
-/// Where a shard is and what it must be.
+/// A shard of a manifest, and where it is.
 struct Wanted {
+  const Manifest& manifest;
+  std::size_t rank;
   Path path;
   std::string what;  ///< for errors
-  const ManifestShard& shard;
-  int rank;
-  int ranks;
-  const std::string& save_id;
-};
-Wanted existing(const Path& folder, const ManifestShard& shard, int rank, int ranks,
-                const std::string& save_id) {
-  const Path path = folder / shard.file;
-  if (!entry_exists(path)) {
-    throw Error(Code::kCheckpoint, "shard ", quoted(path), " (rank ", rank, ") is missing");
+
+  Wanted(const Path& folder, const Manifest& of, std::size_t number)
+      : manifest(of), rank(number), path(folder / shard().file), what(str("shard ", quoted(path))) {
+    if (!entry_exists(path)) throw Error(Code::kCheckpoint, what, " (rank ", rank, ") is missing");
   }
-  return {path, str("shard ", quoted(path)), shard, rank, ranks, save_id};
-}
+  [[nodiscard]] const ManifestShard& shard() const { return manifest.shards.at(rank); }
+};
 
 ShardIndex require_place(ShardIndex index, const Wanted& wanted) {
-  if (index.save_id != wanted.save_id) {
+  const Manifest& manifest = wanted.manifest;
+  if (index.save_id != manifest.save_id) {
     throw Error(Code::kCheckpoint, wanted.what, " belongs to save ", index.save_id, ", not to ",
-                wanted.save_id, ": a stale file");
+                manifest.save_id, ": a stale file");
   }
-  if (index.rank != wanted.rank || index.ranks != wanted.ranks) {
+  const auto ranks = static_cast<int>(manifest.shards.size());
+  if (index.rank != static_cast<int>(wanted.rank) || index.ranks != ranks) {
     throw Error(Code::kCheckpoint, wanted.what, " is of rank ", index.rank, " of ", index.ranks,
-                ", expected rank ", wanted.rank, " of ", wanted.ranks, ": files were swapped");
+                ", expected rank ", wanted.rank, " of ", ranks, ": files were swapped");
   }
   return index;
 }
@@ -136,7 +133,7 @@ ShardIndex whole_index(std::span<const std::byte> block, const Wanted& wanted) {
   ShardIndex index = require_place(decode_index(block, wanted.what), wanted);
   // decode_index() has checked the index against its own checksum; this checks that it is the committed
   // one.
-  if (index_crc(block) != wanted.shard.index_crc) {
+  if (index_crc(block) != wanted.shard().index_crc) {
     throw Error(Code::kCheckpoint, wanted.what, ": its index (bytes 0 to ", block.size(),
                 ") is not the one that was committed");
   }
@@ -152,10 +149,9 @@ ManifestShard describe_shard(const Path& folder, const std::string& name) {
           .index_crc = index_crc(block)};
 }
 
-ShardIndex load_shard_index(const Path& folder, const ManifestShard& shard, int rank, int ranks,
-                            const std::string& save_id) {
-  const Wanted wanted = existing(folder, shard, rank, ranks, save_id);
-  return whole_index(read_index(wanted.path, wanted.what, shard.bytes), wanted);
+ShardIndex load_shard_index(const Path& folder, const Manifest& manifest, std::size_t rank) {
+  const Wanted wanted(folder, manifest, rank);
+  return whole_index(read_index(wanted.path, wanted.what, wanted.shard().bytes), wanted);
 }
 
 namespace {
@@ -164,7 +160,7 @@ namespace {
 /// checksums are skipped, so its own checksum cannot be verified; instead, the tensor checksums combined from
 /// the pieces must equal those of the manifest (check_digests).
 ShardIndex load_shard_table(const Wanted& wanted) {
-  const InputFile file = open_shard(wanted.path, wanted.what, wanted.shard.bytes);
+  const InputFile file = open_shard(wanted.path, wanted.what, wanted.shard().bytes);
   std::vector<std::byte> block;
   extend(block, std::min(file.bytes, kSmallIndexBytes), file, wanted.path);
   const IndexHead head = head_of(file, block, wanted.what);
@@ -208,11 +204,8 @@ void check_digests(const Manifest& manifest, const std::vector<ShardIndex>& shar
 Contents load_contents(const Path& folder) {
   Contents contents{.folder = folder, .manifest = load_manifest(folder)};
   const Manifest& manifest = contents.manifest;
-  const int ranks = static_cast<int>(manifest.shards.size());
-  for (int rank = 0; rank < ranks; ++rank) {
-    contents.shards.push_back(load_shard_index(folder, manifest.shards[static_cast<std::size_t>(rank)], rank,
-                                               ranks, manifest.save_id));
-  }
+  for (std::size_t rank = 0; rank < manifest.shards.size(); ++rank)
+    contents.shards.push_back(load_shard_index(folder, manifest, rank));
   in_context(str("checkpoint ", quoted(folder)),
              [&] { check_digests(manifest, covered(manifest.tensors, contents.shards)); });
   return contents;
@@ -221,13 +214,11 @@ Contents load_contents(const Path& folder) {
 Outline load_outline(const Path& folder) {
   Outline outline{.folder = folder, .manifest = load_manifest(folder)};
   const Manifest& manifest = outline.manifest;
-  const int ranks = static_cast<int>(manifest.shards.size());
   Coverage coverage(manifest.tensors);
   const std::string context = str("checkpoint ", quoted(folder));
-  for (int rank = 0; rank < ranks; ++rank) {
-    const ManifestShard& shard = manifest.shards[static_cast<std::size_t>(rank)];
-    const ShardIndex index = load_shard_table(existing(folder, shard, rank, ranks, manifest.save_id));
-    in_context(context, [&] { coverage.add(rank, index.entries); });
+  for (std::size_t rank = 0; rank < manifest.shards.size(); ++rank) {
+    const ShardIndex index = load_shard_table(Wanted(folder, manifest, rank));
+    in_context(context, [&] { coverage.add(index.rank, index.entries); });
   }
   in_context(context, [&] {
     coverage.prove();

@@ -18,8 +18,8 @@ namespace echelon::checkpoint {
 [[nodiscard]] Manifest load_manifest(const std::filesystem::path& folder);
 
 /// The index of one shard: right size, right checksum, right save, right rank.
-[[nodiscard]] ShardIndex load_shard_index(const std::filesystem::path& folder, const ManifestShard& shard,
-                                          int rank, int ranks, const std::string& save_id);
+[[nodiscard]] ShardIndex load_shard_index(const std::filesystem::path& folder, const Manifest& manifest,
+                                          std::size_t rank);
 
 /// Checksums of each of `tensors`, computed from the indexes alone. Throws Error(kCheckpoint) unless every
 /// element of every tensor is in exactly one shard, with the type and shape of `tensors`.

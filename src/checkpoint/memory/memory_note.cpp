@@ -24,12 +24,13 @@ constexpr std::uint64_t kMaxShardBytes = std::uint64_t{1} << 56;
 /// Drops the shards that are not what the note says; returns why.
 std::string check_shards(const Path& folder, MemoryNote& note) {
   std::string problem;
+  Manifest expected{.save_id = note.save_id};
+  expected.shards.resize(static_cast<std::size_t>(note.ranks));
   std::erase_if(note.shards, [&](const HeldShard& shard) {
     try {
-      const ManifestShard expected{.file = shard_file_name(shard.rank, note.ranks),
-                                   .bytes = shard.bytes,
-                                   .index_crc = shard.index_crc};
-      (void)load_shard_index(folder, expected, shard.rank, note.ranks, note.save_id);
+      const auto rank = static_cast<std::size_t>(shard.rank);
+      expected.shards[rank] = {shard_file_name(shard.rank, note.ranks), shard.bytes, shard.index_crc};
+      (void)load_shard_index(folder, expected, rank);
       return false;
     } catch (const Error& e) {
       if (e.is_of_system()) throw;  // it may be whole

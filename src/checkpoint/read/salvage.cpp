@@ -66,14 +66,12 @@ Manifest guess_manifest(const Path& folder) {
 
 void load_shards(Salvage& result, bool sound) {
   Manifest& manifest = result.contents.manifest;
-  const int ranks = static_cast<int>(manifest.shards.size());
-  for (int rank = 0; rank < ranks; ++rank) {
-    ManifestShard& shard = manifest.shards[static_cast<std::size_t>(rank)];
+  for (std::size_t rank = 0; rank < manifest.shards.size(); ++rank) {
+    ManifestShard& shard = manifest.shards[rank];
     std::string problem;
     const bool loaded = succeeds(problem, [&] {
       if (!sound) shard = describe_shard(result.contents.folder, shard.file);
-      result.contents.shards.push_back(
-          load_shard_index(result.contents.folder, shard, rank, ranks, manifest.save_id));
+      result.contents.shards.push_back(load_shard_index(result.contents.folder, manifest, rank));
     });
     if (!loaded) result.lost_shards.push_back(std::move(problem));
   }

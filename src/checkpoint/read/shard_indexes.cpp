@@ -18,9 +18,7 @@ const ShardIndex& ShardIndexes::of(std::size_t rank) const {
   const Lock lock(mutex_);
   std::unique_ptr<const ShardIndex>& index = loaded_.at(rank);
   if (!index) {
-    index = std::make_unique<const ShardIndex>(
-        load_shard_index(folder_, manifest_->shards[rank], static_cast<int>(rank),
-                         static_cast<int>(loaded_.size()), manifest_->save_id));
+    index = std::make_unique<const ShardIndex>(load_shard_index(folder_, *manifest_, rank));
   }
   return *index;
 }

@@ -107,11 +107,9 @@ void collect(VerifyReport& report, const std::string& file, int rank, Body&& bod
 /// Every shard's index; those that cannot be used are reported and left out.
 std::vector<ShardIndex> check_indexes(const Path& folder, const Manifest& manifest, VerifyReport& report) {
   std::vector<ShardIndex> indexes;
-  const int ranks = static_cast<int>(manifest.shards.size());
-  for (int rank = 0; rank < ranks; ++rank) {
-    const ManifestShard& shard = manifest.shards[static_cast<std::size_t>(rank)];
-    collect(report, shard.file, rank, [&] {
-      indexes.push_back(load_shard_index(folder, shard, rank, ranks, manifest.save_id));
+  for (std::size_t rank = 0; rank < manifest.shards.size(); ++rank) {
+    collect(report, manifest.shards[rank].file, static_cast<int>(rank), [&] {
+      indexes.push_back(load_shard_index(folder, manifest, rank));
       report.bytes_checked += indexes.back().index_bytes;
     });
   }

@@ -21,7 +21,6 @@ namespace {
 /// write.
 std::vector<ShardIndex> read_back(const std::filesystem::path& folder, const CommitInfo& info,
                                   Manifest& manifest) {
-  std::vector<ShardIndex> indexes;
   for (int rank = 0; rank < info.ranks; ++rank) {
     const std::string name = shard_file_name(rank, info.ranks);
     if (!entry_exists(folder / name)) {
@@ -30,8 +29,10 @@ std::vector<ShardIndex> read_back(const std::filesystem::path& folder, const Com
                   "and is the run folder on a file system that all nodes share?");
     }
     manifest.shards.push_back(describe_shard(folder, name));
-    indexes.push_back(load_shard_index(folder, manifest.shards.back(), rank, info.ranks, info.save_id));
   }
+  std::vector<ShardIndex> indexes;
+  for (std::size_t rank = 0; rank < manifest.shards.size(); ++rank)
+    indexes.push_back(load_shard_index(folder, manifest, rank));
   return indexes;
 }
 

@@ -54,8 +54,9 @@ TEST(MemorySave, AShardThatChangesOnItsWayIsNotKept) {
   flip_bit(nodes.shard(0, 10, 0), std::filesystem::file_size(nodes.shard(0, 10, 0)) - 1);
   const WantedShard wanted{.step = 10, .save_id = TinyRun::save_id(10), .rank = 0, .ranks = 2};
   const std::string name = shard_file_name(0, 2);
-  const std::uint32_t told = blocks_crc(load_shard_index(
-      nodes.step(0, 10), describe_shard(nodes.step(0, 10), name), 0, 2, TinyRun::save_id(10)));
+  const Manifest manifest{.save_id = TinyRun::save_id(10),
+                          .shards = {describe_shard(nodes.step(0, 10), name), {}}};
+  const std::uint32_t told = blocks_crc(load_shard_index(nodes.step(0, 10), manifest, 0));
   const auto fetched = [&](std::uint32_t crc) {
     return error_of([&] { fetch_shard(nodes.step(1, 10), nodes.card_of(0), kSecret, wanted, crc, {}); });
   };

@@ -28,10 +28,8 @@ std::vector<Damage> damages(const Path& folder, VerifyDepth depth = VerifyDepth:
   return verify(folder, depth, {}).damages;
 }
 
-ShardIndex index_of(const Path& folder, int rank) {
-  const Manifest manifest = load_manifest(folder);
-  return load_shard_index(folder, manifest.shards[static_cast<std::size_t>(rank)], rank,
-                          static_cast<int>(manifest.shards.size()), manifest.save_id);
+ShardIndex index_of(const Path& folder, std::size_t rank) {
+  return load_shard_index(folder, load_manifest(folder), rank);
 }
 
 using Damages = InTempDir;
