@@ -1,19 +1,18 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/not_copied.h"
-#include "checkpoint/format/tensor.h"
+#include "checkpoint/folder/contents.h"
+#include "checkpoint/read/shard_indexes.h"
 
 namespace echelon::checkpoint {
-
-struct Contents;
-struct StoredPiece;
 
 /// A committed checkpoint opened for reading. Opening checks COMMIT -> MANIFEST -> every shard's size and
 /// what it holds, and reads no tensor bytes; the checksums of the blocks of a large shard are read and
@@ -26,18 +25,18 @@ class Reader : NotCopied {
   explicit Reader(const std::filesystem::path& folder);
   /// Of what was opened and checked before.
   explicit Reader(Contents contents);
-  ~Reader();
 
-  [[nodiscard]] const std::filesystem::path& folder() const;
-  [[nodiscard]] std::int64_t step() const;
-  [[nodiscard]] const std::string& save_id() const;
-  [[nodiscard]] const std::string& resumed_from() const;  ///< Manifest::resumed_from
-  [[nodiscard]] int ranks() const;                        ///< world size that wrote it
-  [[nodiscard]] const std::string& trainer_state() const;
-  [[nodiscard]] const std::vector<TensorInfo>& tensors() const;
+  [[nodiscard]] const std::filesystem::path& folder() const { return outline_.folder; }
+  [[nodiscard]] std::int64_t step() const { return outline_.manifest.step; }
+  [[nodiscard]] const std::string& save_id() const { return outline_.manifest.save_id; }
+  [[nodiscard]] const std::string& resumed_from() const { return outline_.manifest.resumed_from; }
+  /// The world size that wrote it.
+  [[nodiscard]] int ranks() const { return static_cast<int>(indexes_.ranks()); }
+  [[nodiscard]] const std::string& trainer_state() const { return outline_.manifest.trainer_state; }
+  [[nodiscard]] const std::vector<TensorInfo>& tensors() const { return outline_.manifest.tensors; }
   [[nodiscard]] const TensorInfo* find(const std::string& name) const;  ///< null when absent
   /// By rising begin. Reading in steps of 64 KiB from a piece's begin touches no checksum block twice.
-  [[nodiscard]] std::span<const StoredPiece> pieces(const std::string& name) const;
+  [[nodiscard]] const std::vector<StoredPiece>& pieces(const std::string& name) const;
   /// CRC32C of the whole tensor's bytes as they were in memory at the save, whatever the sharding; reads
   /// nothing.
   [[nodiscard]] std::uint32_t checksum(const std::string& name) const;
@@ -63,8 +62,20 @@ class Reader : NotCopied {
   void read_many(std::span<const Request> requests) const;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Piece;
+  void number_tensors();
+  /// Throws where there is no such tensor.
+  [[nodiscard]] std::size_t number_of(const std::string& name) const;
+  /// The size of the tensor's elements. Throws unless elements [begin, end) exist and fill `out` exactly.
+  [[nodiscard]] std::size_t checked(const std::string& name, std::uint64_t begin, std::uint64_t end,
+                                    std::size_t out) const;
+  /// Loads the index of its shard. Throws if it differs from what was read when the checkpoint was opened.
+  [[nodiscard]] Piece piece_of(const std::string& name, const StoredPiece& stored) const;
+  void read_piece(const Piece& piece, std::uint64_t begin, std::uint64_t end, std::span<std::byte> out) const;
+
+  Outline outline_;
+  ShardIndexes indexes_;
+  std::unordered_map<std::string_view, std::size_t> numbers_;  ///< of the manifest's tensors, by name
 };
 
 }  // namespace echelon::checkpoint
