@@ -1,10 +1,12 @@
 #include "base/files/kill_point.h"
 
-#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <string>
+#include <vector>
+
+#include "base/str.h"
 
 namespace echelon {
 namespace {
@@ -15,15 +17,10 @@ struct Wanted {
 };
 
 Wanted parse(const std::string& text) {
-  const auto rank_at = std::min(text.find(':'), text.size());
-  const auto count_at = std::min(text.find(':', rank_at + 1), text.size());
-  Wanted found{.name = text.substr(0, rank_at)};
-  if (rank_at < text.size()) {
-    const char* mine = std::getenv("PMIX_RANK");
-    if (mine != nullptr && text.substr(rank_at + 1, count_at - rank_at - 1) != mine) return {};
-  }
-  if (count_at < text.size()) found.count = std::atoi(text.c_str() + count_at + 1);
-  return found;
+  const std::vector<std::string> parts = split(text, ':');
+  const char* mine = std::getenv("PMIX_RANK");
+  if (parts.empty() || (parts.size() > 1 && mine != nullptr && parts[1] != mine)) return {};
+  return {.name = parts[0], .count = parts.size() > 2 ? std::atoi(parts[2].c_str()) : 1};
 }
 
 const Wanted& wanted() {
