@@ -1,12 +1,12 @@
 #include "run/job_end.h"
 
-#include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <string>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/process/program.h"
 #include "base/str.h"
 #include "base/utc_time.h"
@@ -17,11 +17,9 @@ namespace {
 constexpr double kLatest_s = 1e11;
 
 std::optional<double> parse_seconds(const std::string& text) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (end == text.c_str() || *end != '\0' || !std::isfinite(value) || value < 0 || value > kLatest_s)
-    return std::nullopt;
-  return value;
+  double value = 0;
+  const bool sound = read_number(text, value).empty() && value >= 0 && value <= kLatest_s;
+  return sound ? std::optional(value) : std::nullopt;
 }
 
 }  // namespace
