@@ -49,7 +49,6 @@ struct NodeSave::Work {
 
   NodeSavePlan plan;
   std::atomic<bool> cancelled{false};
-  std::atomic<bool> ended{false};
   const double began_s = steady_now_s();
   mutable Mutex mutex;
   Status status ECHELON_GUARDED_BY(mutex);
@@ -123,7 +122,6 @@ void NodeSave::Work::run() noexcept {
   how.copied_bytes = status.copied_bytes;
   how.seconds = steady_now_s() - began_s;
   status = std::move(how);
-  ended = true;
 }
 
 NodeSave::NodeSave(NodeSavePlan plan) : work_(std::make_shared<Work>(std::move(plan))) {
@@ -134,7 +132,8 @@ NodeSave::~NodeSave() {
   constexpr double kGrace_s = 10;
   work_->cancelled = true;
   const double until = steady_now_s() + kGrace_s;
-  while (!work_->ended && steady_now_s() < until) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  while (status().state == State::kRunning && steady_now_s() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
 NodeSave::Status NodeSave::status() const {
