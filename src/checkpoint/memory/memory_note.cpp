@@ -1,6 +1,7 @@
 #include "checkpoint/memory/memory_note.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
@@ -68,11 +69,8 @@ CommitInfo parse_info(const std::string& text, const std::string& what) {
   const std::size_t line = text.find('\n');
   if (line == 0 || line == text.npos || line > 9) throw damaged();
   std::size_t length = 0;
-  for (std::size_t i = 0; i < line; ++i) {
-    if (text[i] < '0' || text[i] > '9') throw damaged();
-    length = 10 * length + static_cast<std::size_t>(text[i] - '0');
-  }
-  if (text.size() - line - 1 < length) throw damaged();
+  const auto read = std::from_chars(text.data(), text.data() + line, length);
+  if (read.ptr != text.data() + line || text.size() - line - 1 < length) throw damaged();
   const Manifest manifest = parse_manifest(std::string_view(text).substr(line + 1, length), what);
   CommitInfo info{.step = manifest.step,
                   .save_id = manifest.save_id,
