@@ -1,10 +1,9 @@
 #pragma once
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <vector>
 
+#include "checkpoint/folder/retention.h"
 #include "checkpoints_tool/convert/conversion.h"
 #include "families/output_type.h"
 
@@ -102,22 +101,17 @@ struct ReshardOptions {
 };
 void reshard(const ReshardOptions& options);
 
-struct PruneOptions {
-  Path run;  ///< run folder or checkpoints folder
-  std::int64_t keep_last = 3;
-  std::int64_t keep_every = 0;
-  std::vector<std::int64_t> keep_steps;
-  bool quick = false;  ///< a commit whose files have the right sizes counts without having been read
-  bool yes = false;    ///< carry it out
-  bool json = false;
-};
-void prune_run(const PruneOptions& options);
-
 struct GcOptions {
-  Path run;
-  bool yes = false;
+  Path run;          ///< run folder or checkpoints folder
+  bool yes = false;  ///< carry it out
   bool json = false;
 };
 void collect_garbage(const GcOptions& options);
+
+struct PruneOptions : GcOptions {
+  checkpoint::RetentionPolicy keep;
+  bool quick = false;  ///< a commit whose files have the right sizes counts without having been read
+};
+void prune_run(const PruneOptions& options);
 
 }  // namespace echelon::tool

@@ -175,35 +175,35 @@ void add_reshard(CLI::App& app) {
   add_quiet(command);
 }
 
-void add_removal(CLI::App& command, Path& run, bool& yes, bool& json) {
-  command.add_option("RUN", run, "Run folder or its checkpoints folder")->required();
+void add_removal(CLI::App& command, GcOptions& options) {
+  command.add_option("RUN", options.run, "Run folder or its checkpoints folder")->required();
   CLI::Option* carry_out =
-      command.add_flag("--yes", yes, "Remove; without it only list what would be removed");
+      command.add_flag("--yes", options.yes, "Remove; without it only list what would be removed");
   command
       .add_flag_function(
           "--dry-run", [](std::int64_t) {}, "Only list what would be removed (default)")
       ->excludes(carry_out);
-  add_json(command, json);
+  add_json(command, options.json);
 }
 
 void add_prune(CLI::App& app) {
   const auto [command, options] =
       add_command<PruneOptions>(app, "prune", "Remove old checkpoints of a run", prune_run);
-  add_removal(command, options.run, options.yes, options.json);
+  add_removal(command, options);
   command
       .add_option(
-          "--keep-last", options.keep_last,
+          "--keep-last", options.keep.keep_last,
           "Number of newest checkpoints to keep, at least 2; 0 means all. They are read whole first: what "
           "is damaged does not count")
       ->check(in_range(std::int64_t{0}, checkpoint::kMaxStep))
       ->capture_default_str();
   command
-      .add_option("--keep-every", options.keep_every,
+      .add_option("--keep-every", options.keep.keep_every,
                   "Also keep the steps that are multiples of this; 0 means none")
       ->check(in_range(std::int64_t{0}, checkpoint::kMaxStep))
       ->capture_default_str();
   command
-      .add_option("--keep-step", options.keep_steps,
+      .add_option("--keep-step", options.keep.keep_steps,
                   "Also keep this step, of which there is a checkpoint; may be given several times")
       ->check(in_range(std::int64_t{0}, checkpoint::kMaxStep));
   command.add_flag("--quick", options.quick,
@@ -214,7 +214,7 @@ void add_prune(CLI::App& app) {
 void add_gc(CLI::App& app) {
   const auto [command, options] = add_command<GcOptions>(
       app, "gc", "Remove what interrupted saves and commands left behind", collect_garbage);
-  add_removal(command, options.run, options.yes, options.json);
+  add_removal(command, options);
 }
 
 int fail(int code, const std::string& text) {

@@ -62,7 +62,7 @@ std::int64_t best_step(const std::vector<StepFolder>& oldest_first) {
 
 /// A mistyped step would let go what was to be kept.
 void check_kept_steps(const PruneOptions& options, const std::vector<StepFolder>& steps) {
-  for (const std::int64_t wanted : options.keep_steps) {
+  for (const std::int64_t wanted : options.keep.keep_steps) {
     const auto is_it = [&](const StepFolder& step) {
       return step.step == wanted && step.state != StepState::kUncommitted;
     };
@@ -148,9 +148,8 @@ void prune_run(const PruneOptions& options) {
   std::vector<StepFolder> steps = checkpoint::step_folders(checkpoints);
   check_kept_steps(options, steps);
   for (StepFolder& step : steps) step.proven = options.quick && step.state == StepState::kWhole;
-  if (!options.quick) prove_by_reading(steps, commits_to_keep(options.keep_last));
-  checkpoint::RetentionPolicy policy{
-      .keep_last = options.keep_last, .keep_every = options.keep_every, .keep_steps = options.keep_steps};
+  if (!options.quick) prove_by_reading(steps, commits_to_keep(options.keep.keep_last));
+  checkpoint::RetentionPolicy policy = options.keep;
   if (const std::int64_t best = best_step(steps); best >= 0) policy.keep_steps.push_back(best);
   const std::vector<PruneDecision> plan = checkpoint::plan_prune(steps, policy);
   std::vector<Row> rows;
