@@ -356,11 +356,6 @@ Durations Ledger::earlier() const {
   return known;
 }
 
-bool Ledger::has_earlier_starts() const {
-  const Lock lock(book_->mutex);
-  return book_->goodput.starts.size() > 1;
-}
-
 std::optional<StartEnd> Ledger::last_end() const {
   const Lock lock(book_->mutex);
   const std::vector<RunStart>& starts = book_->goodput.starts;

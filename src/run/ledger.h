@@ -66,7 +66,6 @@ class Ledger : NotCopied {
   /// Returns the times of steps, saves and validations. Each is from the latest earlier start with the same
   /// number of ranks that measured it.
   [[nodiscard]] Durations earlier() const;
-  [[nodiscard]] bool has_earlier_starts() const;
   /// Returns how the start before this one ended; nothing if this is the first.
   [[nodiscard]] std::optional<StartEnd> last_end() const;
   [[nodiscard]] std::string summary() const;

@@ -105,7 +105,7 @@ void note_save(RankLife& life, const Checkpointer::Saved& saved) {
 void note_resumption(RankLife& life, std::int64_t step) {
   life.start.done("load");
   life.ledger->resumed(step);
-  if (life.ledger->has_earlier_starts()) log::info(life.ledger->summary());
+  if (life.ledger->last_end()) log::info(life.ledger->summary());
 }
 
 int agree_on_wait(Consolidate consolidate, Communicator& comm, RankLife& life) {

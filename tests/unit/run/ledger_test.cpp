@@ -62,7 +62,6 @@ TEST(Ledger, WithoutAFileNeverBegins) {
   }
   ledger.end(StartEnd::kFinished);
   EXPECT_FALSE(ledger.has_begun());
-  EXPECT_FALSE(ledger.has_earlier_starts());
   EXPECT_FALSE(ledger.last_end());
 }
 
@@ -120,7 +119,7 @@ TEST(Ledger, AStartThatWasKilledIsClosedByTheNextAndItsUnsavedStepsAreLost) {
   run.kill(killed);
   run.pass(60);  // in the queue
   const auto next = run.start(run.now->load() - 1);
-  EXPECT_TRUE(next->has_earlier_starts());
+  EXPECT_TRUE(next->last_end());
   EXPECT_EQ(next->earlier().step, 10);
   EXPECT_EQ(next->earlier().save, 3);
   next->resumed(5);
