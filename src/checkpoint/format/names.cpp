@@ -18,14 +18,11 @@ constexpr std::size_t kIdDigits = 8;
 constexpr std::size_t kMaxTensorName = 255;
 constexpr std::size_t kMaxAttachmentName = 100;
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
 }  // namespace
 
 bool is_plain(char c) {
-  return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '_' || c == '-';
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '_' ||
+         c == '-';
 }
 
 // Names are joined without str(): out of memory, a stream truncates silently, and a file with a truncated
@@ -64,8 +61,7 @@ std::optional<StepName> parse_step_folder(std::string_view name) {
 }
 
 bool is_save_id(std::string_view text) {
-  return text.size() == kIdDigits &&
-         std::ranges::all_of(text, [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); });
+  return text.size() == kIdDigits && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
 std::string shard_file_name(int rank, int ranks) {
