@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files/own_file.h"
 #include "base/net/stream.h"
 #include "base/net/tcp.h"
 #include "base/steady_time.h"
@@ -29,12 +30,11 @@ struct Answer {
 };
 constexpr std::byte kWelcome{'W'};
 
-template <std::size_t kBytes>
-std::array<std::byte, kBytes> random_bytes() {
-  std::array<std::byte, kBytes> bytes{};
-  while (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+Nonce new_nonce() {
+  Nonce nonce{};
+  while (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
   }  // interrupted early after boot
-  return bytes;
+  return nonce;
 }
 
 /// The two sides prove different things: a message of one cannot be sent back to it.
@@ -57,7 +57,7 @@ constexpr std::string_view kClient = "client";
 /// breaks, or nothing comes.
 std::string prove(const fs::Fd& socket, const Calling& calling) {
   const Patience patience{calling.patience_s, calling.cancelled, Code::kPeer};
-  const Hello hello{.opening = {.service = calling.service}, .nonce = random_bytes<sizeof(Nonce)>()};
+  const Hello hello{.opening = {.service = calling.service}, .nonce = new_nonce()};
   send_message(socket, hello, patience);
   const auto opening = receive_message<Opening>(socket, patience);
   if (opening.magic != hello.opening.magic) return "something else answers there";
@@ -78,9 +78,7 @@ std::string prove(const fs::Fd& socket, const Calling& calling) {
 
 Secret new_secret() {
   Secret secret{};
-  auto at = secret.begin();
-  for (const std::byte random : random_bytes<sizeof(Secret) / 2>())
-    at = std::ranges::copy(hex_digits(std::to_integer<unsigned>(random), 2), at).out;
+  for (auto at = secret.begin(); at != secret.end();) at = std::ranges::copy(fs::random_hex(), at).out;
   return secret;
 }
 
@@ -99,7 +97,7 @@ bool ServerHandshake::answer_hello() {
   std::memcpy(&hello, in_.data(), sizeof(hello));
   if (hello.opening.magic != opening_.magic) return false;
   if (!send(&opening_, sizeof(opening_)) || hello.opening != opening_) return false;
-  Answer answer{.nonce = random_bytes<sizeof(Nonce)>()};
+  Answer answer{.nonce = new_nonce()};
   answer.mac = mac_of(kServer, secret_, opening_, hello.nonce, answer.nonce);
   expected_ = mac_of(kClient, secret_, opening_, hello.nonce, answer.nonce);
   return send(&answer, sizeof(answer));
