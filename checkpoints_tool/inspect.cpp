@@ -12,6 +12,7 @@
 #include "checkpoint/read/base_note.h"
 #include "checkpoint/read/reader.h"
 #include "checkpoints_tool/commands.h"
+#include "checkpoints_tool/convert/hugging_face_folder.h"
 
 namespace echelon::tool {
 namespace {
@@ -22,8 +23,6 @@ using checkpoint::Reader;
 using checkpoint::TensorInfo;
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr std::string_view kModel = "model/";
-
 struct Totals {
   std::uint64_t parameters = 0;
   std::uint64_t tensor_bytes = 0;
@@ -33,7 +32,7 @@ struct Totals {
 Totals totals_of(const Contents& contents) {
   Totals totals;
   for (const TensorInfo& tensor : contents.manifest.tensors) {
-    if (tensor.name.starts_with(kModel)) totals.parameters += checkpoint::element_count(tensor);
+    if (tensor.name.starts_with(kModelPrefix)) totals.parameters += checkpoint::element_count(tensor);
   }
   totals.tensor_bytes = checkpoint::byte_count(contents.manifest.tensors);
   for (const auto& shard : contents.manifest.shards) totals.file_bytes += shard.bytes;
