@@ -211,23 +211,6 @@ Contents load_contents(const Path& folder) {
   return contents;
 }
 
-Outline load_outline(const Path& folder) {
-  Outline outline{.folder = folder, .manifest = load_manifest(folder)};
-  const Manifest& manifest = outline.manifest;
-  Coverage coverage(manifest.tensors);
-  const std::string context = str("checkpoint ", quoted(folder));
-  for (std::size_t rank = 0; rank < manifest.shards.size(); ++rank) {
-    const ShardIndex index = load_shard_table(Wanted(folder, manifest, rank));
-    in_context(context, [&] { coverage.add(index.rank, index.entries); });
-  }
-  in_context(context, [&] {
-    coverage.prove();
-    check_digests(manifest, coverage);
-  });
-  outline.pieces = coverage.take();
-  return outline;
-}
-
 Outline outline_of(const Contents& contents) {
   return {contents.folder, contents.manifest, covered(contents.manifest.tensors, contents.shards).take()};
 }
@@ -260,6 +243,23 @@ std::string other_kind_of(const Path& folder) {
 }
 
 namespace {
+
+Outline load_outline(const Path& folder) {
+  Outline outline{.folder = folder, .manifest = load_manifest(folder)};
+  const Manifest& manifest = outline.manifest;
+  Coverage coverage(manifest.tensors);
+  const std::string context = str("checkpoint ", quoted(folder));
+  for (std::size_t rank = 0; rank < manifest.shards.size(); ++rank) {
+    const ShardIndex index = load_shard_table(Wanted(folder, manifest, rank));
+    in_context(context, [&] { coverage.add(index.rank, index.entries); });
+  }
+  in_context(context, [&] {
+    coverage.prove();
+    check_digests(manifest, coverage);
+  });
+  outline.pieces = coverage.take();
+  return outline;
+}
 
 /// Commits of a run or checkpoints folder, newest first, including damaged ones.
 std::vector<Found> commits_of(const Path& folder) {

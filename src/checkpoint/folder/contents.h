@@ -48,10 +48,6 @@ struct Outline {
   Manifest manifest;
   std::vector<std::vector<StoredPiece>> pieces;  ///< of each of manifest.tensors, by rising begin
 };
-/// The same checks as load_contents(), with one exception: of an index larger than 64 KiB only the list of
-/// pieces is read, and verified by the manifest's checksums; load_shard_index() checks the rest. Throws
-/// Error(kCheckpoint).
-[[nodiscard]] Outline load_outline(const std::filesystem::path& folder);
 /// Of shards that cover the tensors. Throws Error(kCheckpoint) when they do not.
 [[nodiscard]] Outline outline_of(const Contents& contents);
 
@@ -70,7 +66,9 @@ struct Outline {
 [[nodiscard]] std::filesystem::path newest_commit(const std::filesystem::path& folder);
 
 /// Opens a step folder, or the newest whole checkpoint of a run or checkpoints folder; damaged newer ones are
-/// named in a warning and passed over. Throws Error(kCheckpoint) when there is none.
+/// named in a warning and passed over. The same checks as load_contents(), with one exception: of an index
+/// larger than 64 KiB only the list of pieces is read, and verified by the manifest's checksums;
+/// load_shard_index() checks the rest. Throws Error(kCheckpoint) when there is none.
 [[nodiscard]] Outline open_newest(const std::filesystem::path& folder);
 
 /// Content of one attachment, verified.
