@@ -10,7 +10,8 @@
 #include "base/files/model_name.h"
 #include "base/str.h"
 #include "checkpoint/folder/contents.h"
-#include "checkpoint/folder/safetensors_file.h"
+#include "checkpoint/folder/files.h"
+#include "checkpoint/format/safetensors_header.h"
 #include "checkpoint/format/weight_index.h"
 
 namespace echelon::families {
@@ -91,7 +92,8 @@ std::uint64_t WeightSource::add_file(const Path& path) {
   if (fs::disk().fstat(file.input.fd.get(), &file.opened) != 0)
     throw Error(Code::kCheckpoint, "cannot stat ", quoted(path), ": ", fs::reason(errno));
   std::uint64_t bytes = 0;
-  for (checkpoint::SafetensorsTensor& tensor : checkpoint::load_safetensors_header(file.input, path)) {
+  for (checkpoint::SafetensorsTensor& tensor :
+       checkpoint::load_safetensors_header(file.input.fd, file.input.bytes, path)) {
     bytes += tensor.bytes;
     std::string name = tensor.info.name;
     SourceTensor source{std::move(tensor.info), files_.size(), tensor.offset, tensor.bytes,

@@ -200,4 +200,14 @@ std::vector<SafetensorsTensor> parse_safetensors_header(std::string_view json, s
   return place(std::move(drafts), kSafetensorsLength + json.size(), file_bytes, what);
 }
 
+std::vector<SafetensorsTensor> load_safetensors_header(const fs::Fd& file, std::uint64_t file_bytes,
+                                                       const fs::Path& path) {
+  const std::string what = str('\'', path.string(), '\'');
+  std::array<std::byte, kSafetensorsLength> length{};
+  if (file_bytes >= length.size()) fs::read_at(file, 0, length, Code::kCheckpoint, path);
+  std::string json(safetensors_header_bytes(length, file_bytes, what), '\0');
+  fs::read_at(file, length.size(), std::as_writable_bytes(std::span(json)), Code::kCheckpoint, path);
+  return parse_safetensors_header(json, file_bytes, what);
+}
+
 }  // namespace echelon::checkpoint

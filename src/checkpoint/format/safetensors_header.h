@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/files/fs.h"
 #include "checkpoint/format/tensor.h"
 
 /// The header of a .safetensors file: text in, checked structure out. The rules are those of the format's
@@ -41,5 +42,9 @@ struct SafetensorsTensor {
 [[nodiscard]] std::vector<SafetensorsTensor> parse_safetensors_header(std::string_view json,
                                                                       std::uint64_t file_bytes,
                                                                       const std::string& what);
+/// Of the open file `path` of `file_bytes` bytes.
+[[nodiscard]] std::vector<SafetensorsTensor> load_safetensors_header(const fs::Fd& file,
+                                                                     std::uint64_t file_bytes,
+                                                                     const fs::Path& path);
 
 }  // namespace echelon::checkpoint

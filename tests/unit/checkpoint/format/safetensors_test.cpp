@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/str.h"
-#include "checkpoint/folder/safetensors_file.h"
+#include "checkpoint/folder/files.h"
 #include "checkpoint/format/safetensors_header.h"
 #include "checkpoint/format/weight_index.h"
 #include "support/matches.h"
@@ -178,7 +178,10 @@ TEST(SafetensorsHeader, RefusesDeepNesting) {
 TEST(SafetensorsHeader, ReadsAFileAndRefusesWhatIsNone) {
   const echelon::test::TempDir dir;
   const Path path = dir.path() / "f.safetensors";
-  const auto load = [&] { return load_safetensors_header(open_input(path), path); };
+  const auto load = [&] {
+    const InputFile file = open_input(path);
+    return load_safetensors_header(file.fd, file.bytes, path);
+  };
   const std::string json = one("\"U8\"", "[3]", "[0,3]");
   const std::uint64_t length = json.size();
   const std::string file = std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + json + "xyz";
