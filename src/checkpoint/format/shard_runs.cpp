@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "base/checksum/crc32c.h"
+#include "base/checksum/crc64.h"
+
 namespace echelon::checkpoint {
 
 std::vector<Run> runs_between(const ShardIndex& index, std::uint64_t begin, std::uint64_t end) {
@@ -25,6 +28,21 @@ std::vector<Run> runs_between(const ShardIndex& index, std::uint64_t begin, std:
     runs.push_back(run);
   }
   return runs;
+}
+
+std::optional<PieceSums::Block> PieceSums::add(const ShardIndex& index, const Run& run,
+                                               std::span<const std::byte> bytes) {
+  if (run.at == 0) *this = {};
+  const std::uint64_t in_block = run.at % index.block_bytes;
+  block_crc_ = crc32c(bytes, in_block == 0 ? 0 : block_crc_);
+  fingerprint_ = crc64(bytes, fingerprint_);
+  const Block block{.at = run.at - in_block,
+                    .size = in_block + run.bytes,
+                    .crc = block_crc_,
+                    .ends_piece = run.at + run.bytes == index.entries[run.entry].bytes};
+  if (!block.ends_piece && block.size != index.block_bytes) return std::nullopt;
+  crc_ = crc32c_combine(crc_, block.crc, block.size);
+  return block;
 }
 
 }  // namespace echelon::checkpoint

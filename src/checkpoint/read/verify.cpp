@@ -8,7 +8,6 @@
 #include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/files.h"
 #include "checkpoint/format/names.h"
-#include "checkpoint/format/piece_sums.h"
 #include "checkpoint/format/shard_runs.h"
 #include "checkpoint/format/trainer_state.h"
 

@@ -19,7 +19,6 @@
 #include "base/str.h"
 #include "checkpoint/folder/files.h"
 #include "checkpoint/format/names.h"
-#include "checkpoint/format/shard_runs.h"
 
 namespace echelon::checkpoint {
 namespace {

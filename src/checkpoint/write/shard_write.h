@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/files/new_file.h"
-#include "checkpoint/format/piece_sums.h"
+#include "checkpoint/format/shard_runs.h"
 #include "checkpoint/format/tensor.h"
 #include "checkpoint/write/shard_plan.h"
 #include "checkpoint/write/staging.h"
