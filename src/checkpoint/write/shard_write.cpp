@@ -157,17 +157,12 @@ void ShardWrite::write_windows() {
   }
 }
 
-void ShardWrite::write_index() {
-  // Last, so that an interrupted shard has no index and cannot be mistaken for a complete one.
-  const std::vector<std::byte> block = encode_index(plan_.index);
-  file_.write(0, block);
-  kill_point("index");
-}
-
 void ShardWrite::write() {
   try {
     write_windows();
-    write_index();
+    // Last, so that an interrupted shard has no index and cannot be mistaken for a complete one.
+    file_.write(0, encode_index(plan_.index));
+    kill_point("index");
     file_.finish();
     kill_point("flushed");
     file_.rename(path_);

@@ -49,7 +49,6 @@ class ShardWrite {
   void fill(std::span<std::byte> window, std::uint64_t file_offset);
   void check(std::span<const std::byte> window, std::uint64_t file_offset);
   void write_windows();
-  void write_index();
   void slow_down(std::uint64_t written, double writing_since_s) const;
   [[nodiscard]] double deadline_s() const;
 
