@@ -44,6 +44,11 @@ struct SaveSums {
   double failed = 0;  ///< and rank 0 does not know yet
 };
 
+/// Has a rank's part ended, or is it committed and takes too long to remove what is older?
+bool has_ended(const RankSave::Status& status, double too_late_s) {
+  return status.state != RankSave::State::kRunning || (status.committed && steady_now_s() >= too_late_s);
+}
+
 /// The first text that is not empty, in rank order.
 std::string first_of(const std::vector<std::string>& texts) {
   const auto found = std::ranges::find_if_not(texts, &std::string::empty);
@@ -177,10 +182,6 @@ double Checkpointer::too_late_s() const {
   return in_flight_->began_s + static_cast<double>(options_.timeout_s) + kGrace_s;
 }
 
-bool Checkpointer::has_ended(const RankSave::Status& status) const {
-  return status.state != RankSave::State::kRunning || (status.committed && steady_now_s() >= too_late_s());
-}
-
 SaveReport Checkpointer::report() const {
   using State = SaveReport::State;
   try {
@@ -190,7 +191,7 @@ SaveReport Checkpointer::report() const {
       const double age = steady_now_s() - in_flight_->began_s;
       if (status.state == RankSave::State::kFailed) {
         mine = {.state = State::kFailed, .error = status.error};
-      } else if (has_ended(status)) {
+      } else if (has_ended(status, too_late_s())) {
         mine.state = status.doubt.empty() ? State::kDone : State::kUncertain;
       } else if (steady_now_s() < too_late_s()) {
         mine.state = State::kWriting;
@@ -375,7 +376,7 @@ void Checkpointer::poll(std::int64_t step) {
 void Checkpointer::log_end() {
   if (!in_flight_ || in_flight_->logged) return;
   const RankSave::Status status = in_flight_->save->status();
-  if (!has_ended(status)) return;
+  if (!has_ended(status, too_late_s())) return;
   in_flight_->logged = true;
   if (status.state == RankSave::State::kFailed) {
     const std::string text = not_saved(in_flight_->step, status.error) + kGoesOn;

@@ -109,8 +109,6 @@ class Checkpointer {
     SaveOutcome outcome;
     std::int64_t step = 0;
   };
-  /// Returns whether this rank's part has ended, or is committed and takes too long to remove what is older.
-  [[nodiscard]] bool has_ended(const checkpoint::RankSave::Status& status) const;
   [[nodiscard]] double too_late_s() const;  ///< when the save in flight counts as hanging
   [[nodiscard]] SaveReport report() const;
   /// Exchanges the reports. A save that has ended on all ranks is then no longer in flight. Collective.
