@@ -55,17 +55,17 @@ struct NodeSave::Work {
 };
 
 void NodeSave::Work::copy(const NodeSavePlan::Copy& copy) {
-  const WantedShard wanted{.step = plan.step,
-                           .save_id = plan.save_id,
+  const WantedShard wanted{.step = plan.info.step,
+                           .save_id = plan.info.save_id,
                            .rank = copy.rank,
-                           .ranks = plan.ranks,
+                           .ranks = plan.info.ranks,
                            .patience_s = plan.timeout_s};
   in_context(str("no copy of rank ", copy.rank, "'s shard (", copy.host, ')'), [&] {
     if (!copy.blocks_crc) throw Error(Code::kCheckpoint, "that rank could not begin");
     fetch_shard(plan.folder, copy.from, plan.secret, wanted, *copy.blocks_crc, {.cancelled = &cancelled});
   });
   kill_point("memory_copied");
-  const std::uint64_t bytes = open_input(plan.folder / shard_file_name(copy.rank, plan.ranks)).bytes;
+  const std::uint64_t bytes = open_input(plan.folder / shard_file_name(copy.rank, plan.info.ranks)).bytes;
   const Lock lock(mutex);
   status.copied_bytes += bytes;
 }
@@ -73,7 +73,7 @@ void NodeSave::Work::copy(const NodeSavePlan::Copy& copy) {
 void NodeSave::Work::wait_for_shards() const {
   const double until = began_s + plan.timeout_s;
   for (const int rank : plan.held) {
-    const auto shard = plan.folder / shard_file_name(rank, plan.ranks);
+    const auto shard = plan.folder / shard_file_name(rank, plan.info.ranks);
     while (!entry_exists(shard)) {
       // Ranks of this node leave a note for their own shard, and for one that they could not copy.
       const auto note = plan.folder / failure_file_name(rank);

@@ -16,9 +16,7 @@ namespace echelon::checkpoint {
 /// What one rank does for a memory checkpoint beside writing its own shard.
 struct NodeSavePlan {
   std::filesystem::path folder;  ///< the step folder on this node
-  std::int64_t step = 0;
-  std::string save_id;
-  int ranks = 1;
+  CommitInfo info;               ///< step, id and ranks; of the first rank of a node: all of it
   /// Shards of another node that this rank copies to its own, and who serves them.
   struct Copy {
     int rank = 0;
@@ -33,7 +31,6 @@ struct NodeSavePlan {
   Secret secret{};
   /// The first rank of a node only: what makes the node's part whole (write_note()).
   std::string run_id;
-  CommitInfo info;
   std::int64_t newest_commit = -1;           ///< MemoryNote::newest_commit
   std::vector<int> held;                     ///< empty on other ranks
   const MemoryFolder* run_folder = nullptr;  ///< from which everything but `stays` is removed

@@ -155,9 +155,7 @@ checkpoint::NodeSavePlan MemorySaves::plan(const TrainState& state, const std::s
   const Communicator& comm = memory_->comm();
   const checkpoint::MemoryFolder& folder = memory_->folder();
   checkpoint::NodeSavePlan plan{.folder = folder.step(state.step, id),
-                                .step = state.step,
-                                .save_id = id,
-                                .ranks = comm.size(),
+                                .info = {.step = state.step, .save_id = id, .ranks = comm.size()},
                                 .secret = memory_->secret(),
                                 .timeout_s = timeout_s_};
   const auto& layout = memory_->layout();
@@ -169,13 +167,10 @@ checkpoint::NodeSavePlan MemorySaves::plan(const TrainState& state, const std::s
   }
   if (!memory_->leads()) return plan;
   plan.run_id = folder.id();
-  plan.info = {.step = state.step,
-               .save_id = id,
-               .ranks = comm.size(),
-               .tensors = global_tensors(state),
-               .trainer_state = trainer_state_json(state, comm.size()),
-               .attachments = attachments_,
-               .resumed_from = known.newest_sound};
+  plan.info.tensors = global_tensors(state);
+  plan.info.trainer_state = trainer_state_json(state, comm.size());
+  plan.info.attachments = attachments_;
+  plan.info.resumed_from = known.newest_sound;
   plan.newest_commit = known.newest_commit;
   plan.held = layout.held_by(memory_->node());
   // What a rank that could not begin has left goes, too.

@@ -74,9 +74,7 @@ class MemoryNodes {
                                   const std::vector<std::optional<std::uint32_t>>& checksums) const {
     const int node = layout_.node_of(rank);
     NodeSavePlan plan{.folder = step(node, step_),
-                      .step = step_,
-                      .save_id = TinyRun::save_id(step_),
-                      .ranks = layout_.ranks(),
+                      .info = commit_info(run_.example(step_)),
                       .secret = kSecret,
                       .timeout_s = 30};
     for (const int other : layout_.copied_by(rank)) {
@@ -88,7 +86,6 @@ class MemoryNodes {
     }
     if (!layout_.leads(rank)) return plan;
     plan.run_id = folder(node).id();
-    plan.info = commit_info(run_.example(step_));
     plan.held = layout_.held_by(node);
     plan.run_folder = &folder(node);
     plan.stays = stays;
