@@ -165,8 +165,7 @@ void FolderLease::keep_fresh() {
 
 std::vector<Lease> leases_in(const Path& checkpoints) {
   std::vector<Lease> leases;
-  if (!entry_exists(checkpoints)) return leases;
-  for (const Path& path : fs::list_folder(checkpoints, Code::kCheckpoint)) {
+  for (const Path& path : entries_of(checkpoints)) {
     const auto name = parse_name(path.filename().string());
     if (!name) continue;
     leases.push_back({path, name->kind, name->step_folder, str("process ", name->pid, " on ", name->host),
