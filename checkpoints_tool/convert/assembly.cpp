@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <deque>
-#include <exception>
+#include <future>
 #include <thread>
 
 #include "base/checksum/crc32c.h"
-#include "base/mutex.h"
 #include "base/str.h"
 #include "checkpoint/folder/bulk_memory.h"
 #include "checkpoints_tool/convert/direct_file.h"
@@ -79,33 +77,20 @@ class Assembly {
   /// Produces windows and tiles from the next one up to number `end`.
   void run_until(std::size_t end, int workers, Progress& progress) {
     if (next_ >= end) return;
-    {
-      const Lock lock(ending_);
-      ended_ = 0;
-    }
-    std::vector<std::thread> threads;
+    const std::uint64_t total = planned_bytes(plan_);
+    std::vector<std::future<void>> running;  // waits for the threads when it goes
     try {
-      for (int i = 0; i < workers; ++i) threads.emplace_back([this, end] { work(end); });
-      watch(workers, progress);
+      for (int i = 0; i < workers; ++i)
+        running.push_back(std::async(std::launch::async, [this, end] { work(end); }));
+      for (std::future<void>& worker : running) {
+        while (worker.wait_for(kLook) == std::future_status::timeout) progress.show(done_, total);
+        worker.get();
+      }
     } catch (...) {
       stop_ = true;
-      for (std::thread& thread : threads) thread.join();
       throw;
     }
-    for (std::thread& thread : threads) thread.join();
-    const Lock lock(ending_);
-    if (failure_) std::rethrow_exception(failure_);
     next_ = end;  // each worker has taken a number behind it
-  }
-
-  /// Waits until all workers have ended.
-  void watch(int workers, Progress& progress) {
-    const std::uint64_t total = planned_bytes(plan_);
-    Lock lock(ending_);
-    while (
-        !ended_signal_.wait_for(lock, kLook, [&]() ECHELON_REQUIRES(ending_) { return ended_ == workers; })) {
-      progress.show(done_, total);
-    }
   }
 
   void work(std::size_t end) {
@@ -117,14 +102,9 @@ class Assembly {
                                      : make_tile(i, filler, buffer.bytes());
       }
     } catch (...) {
-      const Lock lock(ending_);
-      // An exception must not leave a thread. The first one counts: those after it may be its consequences.
-      if (!failure_) failure_ = std::current_exception();
       stop_ = true;
+      throw;
     }
-    const Lock lock(ending_);
-    ++ended_;
-    ended_signal_.notify_all();
   }
 
   [[nodiscard]] std::uint64_t largest_tile() const {
@@ -193,10 +173,6 @@ class Assembly {
   std::atomic<std::size_t> next_ = 0;  ///< window, or behind them tile
   std::atomic<std::uint64_t> done_ = 0;
   std::atomic<bool> stop_ = false;
-  Mutex ending_;
-  std::condition_variable ended_signal_;
-  int ended_ ECHELON_GUARDED_BY(ending_) = 0;
-  std::exception_ptr failure_ ECHELON_GUARDED_BY(ending_);
 };
 
 void Assembly::prove_checksums() const {

@@ -5,17 +5,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <exception>
+#include <future>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <tuple>
 
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/files/direct_io.h"
 #include "base/files/fs.h"
-#include "base/mutex.h"
 #include "base/str.h"
 #include "checkpoint/folder/bulk_memory.h"
 #include "checkpoint/format/shard_runs.h"
@@ -87,13 +85,11 @@ class BulkRead {
   }
 
   void run(int threads) {
-    std::vector<std::thread> helpers;
+    std::vector<std::future<void>> helpers;  // waits for the threads when it goes
     const int wanted = std::min(threads, static_cast<int>(units_.size()));
-    for (int i = 1; i < wanted; ++i) helpers.emplace_back([this] { work(); });
+    for (int i = 1; i < wanted; ++i) helpers.push_back(std::async(std::launch::async, [this] { work(); }));
     work();
-    for (std::thread& helper : helpers) helper.join();
-    const Lock lock(mutex_);
-    if (failure_) std::rethrow_exception(failure_);
+    for (std::future<void>& helper : helpers) helper.get();
   }
 
  private:
@@ -129,9 +125,8 @@ class BulkRead {
         deliver(unit, bytes);
       }
     } catch (...) {
-      const Lock lock(mutex_);
-      if (!failure_) failure_ = std::current_exception();
       failed_ = true;
+      throw;
     }
   }
 
@@ -183,8 +178,6 @@ class BulkRead {
   std::vector<Unit> units_;
   std::atomic<std::size_t> next_{0};
   std::atomic<bool> failed_{false};
-  Mutex mutex_;
-  std::exception_ptr failure_ ECHELON_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <exception>
+#include <future>
 #include <limits>
 #include <thread>
 
@@ -183,22 +183,13 @@ void write_shard(const std::filesystem::path& folder, int rank, int ranks, const
     Staging pipe(Staging::kPipeWindows * Staging::kWindowBytes);
     ShardPlan plan = plan_shard(rank, ranks, save_id, slices);
     ShardWrite shard(folder, std::move(plan), std::move(slices), pipe, {});
-    std::exception_ptr failure;
-    std::thread stager([&] {
-      try {
-        shard.stage();
-      } catch (...) {
-        failure = std::current_exception();
-      }
-    });
+    std::future<void> stager = std::async(std::launch::async, [&] { shard.stage(); });
     try {
       shard.write();
     } catch (...) {
-      stager.join();
-      if (failure) std::rethrow_exception(failure);  // write() knows its text only
+      stager.get();  // write() knows only the text of what that throws
       throw;
     }
-    stager.join();
   });
 }
 
