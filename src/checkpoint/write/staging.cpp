@@ -30,14 +30,6 @@ Staging::Staging(std::uint64_t bytes)
   reset();
 }
 
-Staging::~Staging() {
-  {
-    const Lock lock(mutex_);
-    ending_ = true;
-  }
-  if (warming_.joinable()) warming_.join();
-}
-
 std::span<std::byte> Staging::window(std::size_t number) const {
   return memory_.bytes().subspan(number * kWindowBytes, kWindowBytes);
 }
@@ -50,17 +42,17 @@ std::uint64_t Staging::touched_bytes() const {
 void Staging::warm_up() {
   if (warming_.joinable()) return;
   try {
-    warming_ = std::thread([this] { touch_all(); });
+    warming_ = std::jthread([this](const std::stop_token& stop) { touch_all(stop); });
   } catch (const std::system_error&) {  // no thread available: the first save touches the pages as it copies
   }
 }
 
-void Staging::touch_all() noexcept {
-  for (;;) {
+void Staging::touch_all(const std::stop_token& stop) noexcept {
+  while (!stop.stop_requested()) {
     std::span<std::byte> next;
     {
       const Lock lock(mutex_);
-      if (ending_ || taken_ * kWindowBytes == bytes()) return;
+      if (taken_ * kWindowBytes == bytes()) return;
       next = window(taken_++);
       touching_ = true;
     }

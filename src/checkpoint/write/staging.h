@@ -5,6 +5,7 @@
 #include <deque>
 #include <limits>
 #include <span>
+#include <stop_token>
 #include <thread>
 
 #include "base/mutex.h"
@@ -24,7 +25,6 @@ class Staging : NotCopied {
 
   /// `bytes`: rounded up to whole windows, two at least. Throws Error(kCheckpoint) when they cannot be had.
   explicit Staging(std::uint64_t bytes);
-  ~Staging();
 
   [[nodiscard]] std::uint64_t bytes() const { return memory_.bytes().size(); }
   /// How much of it is allocated, or is being allocated.
@@ -52,7 +52,7 @@ class Staging : NotCopied {
 
  private:
   [[nodiscard]] std::span<std::byte> window(std::size_t number) const;
-  void touch_all() noexcept;
+  void touch_all(const std::stop_token& stop) noexcept;
 
   BulkMemory memory_;
   mutable Mutex mutex_;
@@ -63,9 +63,8 @@ class Staging : NotCopied {
   std::size_t taken_ ECHELON_GUARDED_BY(mutex_) =
       0;  ///< number of windows, from the first, that are allocated or being allocated
   bool touching_ ECHELON_GUARDED_BY(mutex_) = false;  ///< the warming thread is working on the last of these
-  bool ending_ ECHELON_GUARDED_BY(mutex_) = false;
   bool stopped_ ECHELON_GUARDED_BY(mutex_) = false;
-  std::thread warming_;
+  std::jthread warming_;  ///< last: it uses the others
 };
 
 }  // namespace echelon::checkpoint
