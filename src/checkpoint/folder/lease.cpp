@@ -17,6 +17,7 @@
 #include "base/files/fs.h"
 #include "base/files/new_file.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/process/process.h"
 #include "base/str.h"
 #include "checkpoint/folder/files.h"
@@ -133,7 +134,7 @@ FolderLease::FolderLease(const Path& step_folder, LeaseKind kind) {
     return;
   }
   try {
-    thread_ = std::thread([this] { keep_fresh(); });
+    thread_ = std::jthread([this](const std::stop_token& stop) { keep_fresh(stop); });
   } catch (...) {
     fs::disk().unlink(file_.c_str());
     throw;
@@ -146,18 +147,17 @@ void warn_without(const FolderLease& lease) {
 
 FolderLease::~FolderLease() {
   if (!thread_.joinable()) return;
-  {
-    const Lock lock(mutex_);
-    stopped_ = true;
-  }
-  stop_.notify_all();
+  thread_.request_stop();
   thread_.join();
   fs::disk().unlink(file_.c_str());
 }
 
-void FolderLease::keep_fresh() {
-  Lock lock(mutex_);
-  while (!stop_.wait_for(lock, kTouchEvery, [this]() ECHELON_REQUIRES(mutex_) { return stopped_; })) {
+void FolderLease::keep_fresh(const std::stop_token& stop) {
+  Mutex mutex;
+  Lock lock(mutex);
+  while (true) {
+    (void)pause_.wait_for(lock, stop, kTouchEvery, [] { return false; });
+    if (stop.stop_requested()) return;
     // Twelve times within the hour after which others count the lease as stale.
     ::utimensat(AT_FDCWD, file_.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
   }

@@ -1,11 +1,11 @@
 #pragma once
 #include <condition_variable>
 #include <filesystem>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "base/mutex.h"
 #include "base/not_copied.h"
 
 namespace echelon::checkpoint {
@@ -32,14 +32,12 @@ class FolderLease : NotCopied {
   [[nodiscard]] const std::string& note() const { return note_; }
 
  private:
-  void keep_fresh();
+  void keep_fresh(const std::stop_token& stop);
 
   std::filesystem::path file_;
   std::string note_;
-  Mutex mutex_;
-  std::condition_variable stop_;
-  bool stopped_ ECHELON_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  std::condition_variable_any pause_;
+  std::jthread thread_;
 };
 
 /// Warns when there is no lease.
