@@ -23,8 +23,7 @@ const std::string kSpecialTokens = "special_tokens_map.json";
 }  // namespace
 
 void check_has_config(const checkpoint::Reader& reader) {
-  const auto attachments = reader.attachments();
-  if (std::ranges::find(attachments, kConfigFile) != attachments.end()) return;
+  if (reader.has_attachment(kConfigFile)) return;
   throw Error(Code::kCheckpoint,
               "the checkpoint has no attachment config.json, without which transformers cannot open the "
               "folder; use consolidate --to hdf5 for the bare tensors");
@@ -33,9 +32,8 @@ void check_has_config(const checkpoint::Reader& reader) {
 void add_companions(const checkpoint::Reader& reader, Conversion& conversion) {
   check_has_config(reader);
   conversion.texts[kConfigFile] = reader.attachment(kConfigFile);
-  const std::vector<std::string> all = reader.attachments();
   const auto read = [&](const std::string& name) {
-    return std::ranges::find(all, name) != all.end() ? reader.attachment(name) : std::string();
+    return reader.has_attachment(name) ? reader.attachment(name) : std::string();
   };
   // Special ids are those of config.json in every file, or transformers' generate would run on.
   const std::string& config = conversion.texts[kConfigFile];
@@ -54,7 +52,7 @@ void add_companions(const checkpoint::Reader& reader, Conversion& conversion) {
   const std::string tokens = read(kSpecialTokens);
   if (read_foreign_json(tokens).value.contains("eos_token"))
     add(kSpecialTokens, families::tokenizer_config_with_end(tokens, config, tokenizer));
-  for (const std::string& name : all) {
+  for (const std::string& name : reader.attachments()) {
     if (checkpoint::is_companion_file(name) && !conversion.texts.contains(name))
       conversion.attachments.push_back(name);
   }

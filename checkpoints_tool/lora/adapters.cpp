@@ -37,13 +37,11 @@ Adapters::Adapters(const checkpoint::Reader& reader) : reader_(reader) {
     tensors_.back().name.erase(0, kModelPrefix.size());
   }
   if (tensors_.empty()) return;
-  const std::vector<std::string> attached = reader.attachments();
-  if (std::ranges::find(attached, kAdapterConfig) == attached.end())
+  const std::string file(kAdapterConfig);
+  if (!reader.has_attachment(file))
     throw Error(Code::kCheckpoint, "the checkpoint has adapters, but no ", kAdapterConfig,
                 " that tells their scale; it cannot be exported");
-  lora_ =
-      lora_of_peft(reader.attachment(std::string(kAdapterConfig)), str("the checkpoint's ", kAdapterConfig))
-          .lora;
+  lora_ = lora_of_peft(reader.attachment(file), "the checkpoint's " + file).lora;
 }
 
 std::optional<LowRank> Adapters::of(const checkpoint::TensorInfo& weight, std::string_view prefix) const {

@@ -45,9 +45,8 @@ BaseNote parse_base_note(std::string_view source, const std::string& what) {
 }
 
 std::optional<BaseNote> base_note_of(const Reader& reader) {
-  const std::vector<std::string> files = reader.attachments();
-  if (std::ranges::find(files, kBaseFile) == files.end()) return std::nullopt;
   const std::string file(kBaseFile);
+  if (!reader.has_attachment(file)) return std::nullopt;
   BaseNote note = parse_base_note(reader.attachment(file), str("'", (reader.folder() / file).string(), "'"));
   for (const BaseNote::Tensor& tensor : note.tensors) {
     if (reader.find(tensor.info.name) != nullptr)

@@ -43,6 +43,9 @@ class Reader : NotCopied {
   /// CRC-64/NVME of the same; nothing for a checkpoint of format 1.0, which has none.
   [[nodiscard]] std::optional<std::uint64_t> fingerprint(const std::string& name) const;
   [[nodiscard]] std::vector<std::string> attachments() const;
+  [[nodiscard]] bool has_attachment(const std::string& name) const {
+    return outline_.manifest.attachments.contains(name);
+  }
   [[nodiscard]] std::string attachment(const std::string& name) const;  ///< verified content
 
   /// Elements [begin, end) of the flattened tensor, from however many shards hold them. Checksums of every

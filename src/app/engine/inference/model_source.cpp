@@ -1,6 +1,5 @@
 #include "app/engine/inference/model_source.h"
 
-#include <algorithm>
 #include <ctime>
 #include <utility>
 
@@ -103,10 +102,9 @@ class CheckpointSource final : public ModelSource {
                                        leased_.reader.attachment("recipe.yaml"));
   }
   [[nodiscard]] Language language(const std::optional<ChatRequest>& chat) const override {
-    const auto files = leased_.reader.attachments();
-    return language_of(leased_.reader.folder(), "checkpoint", chat, [&](const std::string& name) {
-      const bool there = std::find(files.begin(), files.end(), name) != files.end();
-      return there ? leased_.reader.attachment(name) : std::string();
+    const checkpoint::Reader& reader = leased_.reader;
+    return language_of(reader.folder(), "checkpoint", chat, [&](const std::string& name) {
+      return reader.has_attachment(name) ? reader.attachment(name) : std::string();
     });
   }
   [[nodiscard]] std::unique_ptr<ShardedModel> load(std::unique_ptr<Model> model,
