@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <span>
 #include <string_view>
 #include <thread>
 
@@ -32,8 +32,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Tells rank 0 that a rank's save failed. File names are built in advance: leave() allocates nothing, unlike
-/// fs::NewFile, so a rank that runs out of memory can still report it.
+/// Tells rank 0 that a rank's save failed. File names are built in advance: where the disk works, leave()
+/// allocates nothing, unlike fs::NewFile, so a rank that runs out of memory can still report it.
 class FailureNote {
  public:
   FailureNote(const std::filesystem::path& folder, int rank)
@@ -41,32 +41,20 @@ class FailureNote {
 
   /// Best effort: the disk that failed may fail here, too. Rank 0 then waits until its timeout.
   void leave(std::string_view why) const noexcept {
-    {
-      int fd = -1;
-      do {
-        fd = fs::disk().open(draft_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
-      } while (fd < 0 && errno == EINTR);
-      const fs::Fd file(fd);
-      if (!file.valid() || !written(file, why)) return give_up();
+    try {
+      {
+        const fs::Fd file = fs::open(draft_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, Code::kCheckpoint);
+        fs::write_at(file, 0, std::as_bytes(std::span(why)), Code::kCheckpoint, draft_);
+        fs::fsync(file, Code::kCheckpoint, draft_);
+      }
+      fs::rename(draft_, path_, Code::kCheckpoint);
+      fs::fsync_directory(folder_, Code::kCheckpoint);
+    } catch (...) {
+      (void)fs::disk().unlink(draft_.c_str());
     }
-    if (fs::disk().rename(draft_.c_str(), path_.c_str()) != 0) return give_up();
-    const fs::Fd folder(fs::disk().open(folder_.c_str(), O_RDONLY | O_DIRECTORY, 0));
-    if (folder.valid()) (void)fs::disk().fsync(folder.get());
   }
 
  private:
-  [[nodiscard]] static bool written(const fs::Fd& file, std::string_view text) noexcept {
-    for (std::size_t at = 0; at < text.size();) {
-      const ssize_t n =
-          fs::disk().pwrite(file.get(), text.data() + at, text.size() - at, static_cast<off_t>(at));
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return false;
-      at += static_cast<std::size_t>(n);
-    }
-    return fs::disk().fsync(file.get()) == 0;
-  }
-  void give_up() const noexcept { (void)fs::disk().unlink(draft_.c_str()); }
-
   std::filesystem::path folder_;
   std::filesystem::path path_;
   std::filesystem::path draft_;
