@@ -47,20 +47,19 @@ std::errc read_decimal(std::string_view text, Number& value) {
   const std::string_view digits = without_sign(text);
   if (digits.find_first_of("0123456789.") != 0) return std::errc::invalid_argument;
   if (text.starts_with('+')) text = digits;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return end == text.data() + text.size() ? error : std::errc::invalid_argument;
+  Number read{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), read);
+  if (end != text.data() + text.size()) return std::errc::invalid_argument;
+  if (error == std::errc()) value = read;
+  return error;
 }
 
 }  // namespace
 
 std::string read_integer(const std::string& text, std::int64_t& value) {
   if (const std::string problem = notation_problem(text); !problem.empty()) return problem;
-  std::int64_t integer = 0;
-  const std::errc error = read_decimal(text, integer);
-  if (error == std::errc()) {
-    value = integer;
-    return "";
-  }
+  const std::errc error = read_decimal(text, value);
+  if (error == std::errc()) return "";
   if (error == std::errc::result_out_of_range) return "does not fit in 64 bits";
   double number = 0;
   const bool whole =
