@@ -50,10 +50,8 @@ class CpuRates final : public Rates {
   [[nodiscard]] double seconds(const Work& work) const override;
   [[nodiscard]] double seconds(const Message& message, const Group& group) const override;
   [[nodiscard]] double launch_s() const override { return 0; }
+  /// False: the measured time of a message is how long it held up the thread that trains.
   [[nodiscard]] bool has_device() const override { return false; }
-  [[nodiscard]] bool one_lane_for_messages() const override { return true; }
-  /// True: the measured time of a message is how long it held up the thread that trains.
-  [[nodiscard]] bool messages_take_compute() const override { return true; }
 
  private:
   [[nodiscard]] const std::vector<CpuProfile::Point>* points_for(const Work& work) const;

@@ -18,8 +18,6 @@ class GpuRates final : public Rates {
   [[nodiscard]] double seconds(const Message& message, const Group& group) const override;
   [[nodiscard]] double launch_s() const override { return device_.launch_s; }
   [[nodiscard]] bool has_device() const override { return true; }
-  [[nodiscard]] bool one_lane_for_messages() const override { return false; }
-
   [[nodiscard]] double taken_by_messages() const override { return device_.collective_share; }
 
   [[nodiscard]] const Device& device() const { return device_; }

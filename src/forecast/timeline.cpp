@@ -75,8 +75,7 @@ class Player {
       case Event::Kind::kIssue: return issue(event.index);
       case Event::Kind::kWait: {
         const Message& message = trace_.messages[event.index];
-        if (trace_.groups[message.group].on_host && rates_.has_device())
-          return hold_host(messages_[event.index]);
+        if (trace_.groups[message.group].on_host) return hold_host(messages_[event.index]);
         return hold(event.stream, messages_[event.index], gathers(message) ? Cause::kGather : Cause::kReduce);
       }
       case Event::Kind::kMark:
@@ -91,12 +90,6 @@ class Player {
 
   /// The stream may not go on before `until`.
   void hold(std::uint8_t stream, double until, Cause cause) {
-    if (!rates_.has_device()) {
-      wait(until - host_s_, cause);
-      host_s_ = std::max(host_s_, until);
-      stream_s_[0] = host_s_;
-      return;
-    }
     if (until <= stream_s_[stream]) return;
     if (stream == 0 && until > held_[0]) cause_ = cause;
     held_[stream] = std::max(held_[stream], until);
@@ -119,16 +112,12 @@ class Player {
     }
     const std::size_t stream = std::min<std::size_t>(work.stream, kStreams - 1);
     host_s_ += rates_.launch_s();
-    double begin = stream_s_[stream];
-    if (rates_.has_device()) {
-      if (stream == 0) {
-        wait(held_[0] - begin, cause_);
-        timeline_.host_wait_s += std::max(0.0, host_s_ - std::max(begin, held_[0]));
-      }
-      begin = std::max({begin, held_[stream], host_s_});
-    } else {
-      begin = std::max(begin, host_s_);
+    const double free_s = stream_s_[stream];
+    if (stream == 0) {
+      wait(held_[0] - free_s, cause_);
+      timeline_.host_wait_s += std::max(0.0, host_s_ - std::max(free_s, held_[0]));
     }
+    const double begin = std::max({free_s, held_[stream], host_s_});
     stream_s_[stream] = begin + seconds;
     if (!rates_.has_device()) host_s_ = stream_s_[stream];
     draw(stream == 0 ? Lane::kCompute : Lane::kCopy, begin, begin + seconds, work.name, work.place);
@@ -146,28 +135,20 @@ class Player {
     const Group& group = trace_.groups[message.group];
     const double seconds = rates_.seconds(message, group);
     host_s_ += rates_.launch_s();
-    if (!rates_.has_device() && (group.ranks.size() == 1 || rates_.messages_take_compute())) {
+    if (!rates_.has_device()) {
       draw(Lane::kGather, host_s_, host_s_ + seconds, message.label, 0);
       wait(seconds, gathers(message) ? Cause::kGather : Cause::kReduce);
-      host_s_ += seconds;
-      messages_[number] = host_s_;
+      messages_[number] = stream_s_[0] = host_s_ += seconds;
       return;
     }
-    const Lane lane = rates_.one_lane_for_messages() || gathers(message) ? Lane::kGather : Lane::kReduce;
-    double& free_s = lane_s_[index_of(lane)];
+    messages_[number] = host_s_ + seconds;
+    if (group.on_host) return;  // beside the device's lanes
     // A collective waits for what was issued to its stream before. Lanes of devices share their links: what
     // runs at the same time takes as long as one after the other.
-    const bool beside = rates_.has_device() && group.on_host;
-    double begin = beside ? host_s_ : std::max(free_s, host_s_);
-    if (rates_.has_device() && !group.on_host) {
-      begin = std::max({begin, link_s_, stream_s_[message.stream], held_[message.stream]});
-      link_s_ = begin + seconds;
-      stream_s_[0] += seconds * rates_.taken_by_messages();
-    }
-    messages_[number] = begin + seconds;
-    if (beside) return;  // the device's lanes
-    free_s = messages_[number];
-    draw(lane, begin, free_s, message.label, 0);
+    const double begin = std::max({host_s_, link_s_, stream_s_[message.stream], held_[message.stream]});
+    messages_[number] = link_s_ = begin + seconds;
+    stream_s_[0] += seconds * rates_.taken_by_messages();
+    draw(gathers(message) ? Lane::kGather : Lane::kReduce, begin, link_s_, message.label, 0);
   }
 
   void draw(Lane lane, double begin, double end, std::uint16_t name, std::uint16_t place) {
@@ -181,7 +162,6 @@ class Player {
   double host_s_ = 0;
   std::array<double, kStreams> stream_s_{};
   std::array<double, kStreams> held_{};
-  std::array<double, kLanes> lane_s_{};
   double link_s_ = 0;  ///< when the link between devices is free
   Cause cause_ = Cause::kNone;
   std::vector<double> messages_;  ///< when each is done
@@ -194,7 +174,6 @@ void Player::repeat(const Timeline& before, double since_s, double times) {
   host_s_ += more;
   for (double& s : stream_s_) s += more;
   for (double& s : held_) s += more;
-  for (double& s : lane_s_) s += more;
   link_s_ += more;
   for (double& s : messages_) s += more;
   for (double& s : marks_) s += more;

@@ -28,12 +28,8 @@ class Rates {
   [[nodiscard]] virtual double seconds(const Message& message, const Group& group) const = 0;
   /// Seconds that the host needs to issue an operation to the device.
   [[nodiscard]] virtual double launch_s() const = 0;
-  /// A device computes beside the thread that trains.
+  /// A device computes beside the thread that trains. Without one, that thread stands still for its messages.
   [[nodiscard]] virtual bool has_device() const = 0;
-  /// Returns whether all collectives of the rank run one after another.
-  [[nodiscard]] virtual bool one_lane_for_messages() const = 0;
-  /// Returns whether messages have no core of their own, so that computation stands still while they travel.
-  [[nodiscard]] virtual bool messages_take_compute() const { return false; }
   /// Share of the device that a collective between devices keeps busy.
   [[nodiscard]] virtual double taken_by_messages() const { return 0; }
 };

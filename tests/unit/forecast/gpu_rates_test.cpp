@@ -94,7 +94,6 @@ TEST(GpuRates, SayWhatTheDeviceIs) {
   EXPECT_EQ(rates.peak_flops(DType::kF32), 1e14);
   EXPECT_EQ(rates.launch_s(), 3e-6);
   EXPECT_TRUE(rates.has_device());
-  EXPECT_FALSE(rates.one_lane_for_messages());
 }
 
 TEST(GpuRates, CountNodes) {

@@ -20,7 +20,6 @@ class BytesAsSeconds final : public Rates {
   }
   [[nodiscard]] double launch_s() const override { return 0; }
   [[nodiscard]] bool has_device() const override { return true; }
-  [[nodiscard]] bool one_lane_for_messages() const override { return false; }
 };
 
 constexpr JobShape kTwoNodes{.ranks = 16, .ranks_per_node = 8};

@@ -13,20 +13,17 @@ namespace {
 /// sums of powers of two, so that comparisons are exact.
 class StatedRates : public Rates {
  public:
-  explicit StatedRates(double launch_s = 0, bool device = true, bool one_lane = false)
-      : launch_s_(launch_s), device_(device), one_lane_(one_lane) {}
+  explicit StatedRates(double launch_s = 0, bool device = true) : launch_s_(launch_s), device_(device) {}
   [[nodiscard]] double seconds(const Work& work) const override { return work.flops; }
   [[nodiscard]] double seconds(const Message& message, const Group&) const override {
     return message.sent_bytes;
   }
   [[nodiscard]] double launch_s() const override { return launch_s_; }
   [[nodiscard]] bool has_device() const override { return device_; }
-  [[nodiscard]] bool one_lane_for_messages() const override { return one_lane_; }
 
  private:
   double launch_s_;
   bool device_;
-  bool one_lane_;
 };
 
 constexpr std::uint8_t kMain = 0;
@@ -160,13 +157,10 @@ TEST(Timeline, CollectivesShareTheirLink) {
   const auto second = w.gather(2);
   const auto sum = w.reduce(2);
   w.wait(first).work(1).wait(second).work(1).wait(sum).work(1);
-  const Timeline apart = w.played();
-  EXPECT_EQ(drawn(apart), "gather 0-2; gather 2-4; reduce 4-6; compute 2-3; compute 4-5; compute 6-7; ");
-  EXPECT_EQ(apart.gather_wait_s, 3);
-  EXPECT_EQ(apart.reduce_wait_s, 1);
-  const Timeline together = w.played(StatedRates(0, true, true));
-  EXPECT_EQ(drawn(together), "gather 0-2; gather 2-4; gather 4-6; compute 2-3; compute 4-5; compute 6-7; ");
-  EXPECT_EQ(together.reduce_wait_s, 1);
+  const Timeline t = w.played();
+  EXPECT_EQ(drawn(t), "gather 0-2; gather 2-4; reduce 4-6; compute 2-3; compute 4-5; compute 6-7; ");
+  EXPECT_EQ(t.gather_wait_s, 3);
+  EXPECT_EQ(t.reduce_wait_s, 1);
 }
 
 TEST(Timeline, CollectivesTakeTheirShareOfTheDevice) {
@@ -306,32 +300,17 @@ TEST(Timeline, ACollectiveOfTheHostDoesNotWaitForThoseOfTheDevice) {
   EXPECT_EQ(drawn(w.played()), "reduce 0-4; compute 1-2; ");
 }
 
-TEST(Timeline, WithoutADeviceTheThreadThatTrainsComputesAndWaits) {
+TEST(Timeline, WithoutADeviceTheThreadThatTrainsComputesAndStandsStillForMessages) {
   TraceWriter w;
   const auto weights = w.gather(3);
   const auto sum = w.reduce(2);
   w.work(2).wait(weights).work(1).sync().wait(sum).work(1);
-  const Timeline t = w.played(StatedRates(0, false, true));
-  EXPECT_EQ(drawn(t), "gather 0-3; gather 3-5; compute 0-2; compute 3-4; compute 5-6; ");
-  EXPECT_EQ(t.gather_wait_s, 1);
-  EXPECT_EQ(t.reduce_wait_s, 1);
-  EXPECT_EQ(t.host_wait_s + t.copy_wait_s, 0);
-  EXPECT_EQ(t.step_s, 6);
-}
-
-TEST(Timeline, CollectivesWithoutACoreOfTheirOwnStopComputing) {
-  class OneCore final : public StatedRates {
-   public:
-    OneCore() : StatedRates(0, false, true) {}
-    [[nodiscard]] bool messages_take_compute() const override { return true; }
-  };
-  TraceWriter w;
-  const auto weights = w.gather(3);
-  w.work(2).wait(weights).work(1);
-  const Timeline t = w.played(OneCore());
-  EXPECT_EQ(drawn(t), "gather 0-3; compute 3-5; compute 5-6; ");
-  EXPECT_EQ(t.step_s, 6);
+  const Timeline t = w.played(StatedRates(0, false));
+  EXPECT_EQ(drawn(t), "gather 0-3; gather 3-5; compute 5-7; compute 7-8; compute 8-9; ");
   EXPECT_EQ(t.gather_wait_s, 3);
+  EXPECT_EQ(t.reduce_wait_s, 2);
+  EXPECT_EQ(t.host_wait_s + t.copy_wait_s, 0);
+  EXPECT_EQ(t.step_s, 9);
 }
 
 TEST(Timeline, AddsUpOperationsOfOneName) {
