@@ -8,18 +8,18 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "recipe/keys/keys.h"
-#include "recipe/yaml/writer.h"
+#include "recipe/yaml/json_value.h"
 #include "shapes/shapes.h"
 
 namespace echelon::app {
 namespace {
 
-bool has_patterns(const recipe::Key& key, Recipe& recipe) {
-  const recipe::Slot slot = key.slot(recipe);
-  if (recipe::is_map(slot)) return key.names == recipe::Text::kPattern && !recipe::entries(slot).empty();
-  const auto* list = std::get_if<std::vector<std::string>*>(&slot);
-  const auto* text = std::get_if<recipe::Text>(&key.rule);
-  return list != nullptr && text != nullptr && *text == recipe::Text::kPattern && !(*list)->empty();
+bool has_patterns(const recipe::Key& key, const Recipe& recipe) {
+  const auto value = recipe::json_value(key, recipe);
+  const auto* rule = std::get_if<recipe::Text>(&key.rule);
+  const bool takes_patterns = value.is_object() ? key.names == recipe::Text::kPattern
+                                                : rule != nullptr && *rule == recipe::Text::kPattern;
+  return takes_patterns && value.is_structured() && !value.empty();
 }
 
 /// Casts take longer than fp8 saves where matrices are small. A warning, because results are right all the

@@ -1,6 +1,6 @@
 #include "recipe/yaml/json_value.h"
 
-#include "recipe/yaml/writer.h"
+#include "base/str.h"
 
 namespace echelon::recipe {
 namespace {
@@ -18,7 +18,8 @@ struct JsonOf {
   }
   Json operator()(std::vector<SchedulePhase>* phases) const {
     Json list = Json::array();
-    for (const SchedulePhase& phase : *phases) list.push_back(phase_text(phase));
+    for (const SchedulePhase& phase : *phases)
+      list.push_back(str(word_of(phase.kind), phase.steps > 0 ? str(" ", phase.steps) : ""));
     return list;
   }
   template <class Value>

@@ -7,9 +7,12 @@
 
 #include "base/str.h"
 #include "recipe/load.h"
+#include "recipe/yaml/json_value.h"
 
 namespace echelon::recipe {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 /// Returns whether every YAML reader reads the unquoted text as a string.
 bool is_plain(const std::string& text) {
@@ -27,63 +30,25 @@ bool is_plain(const std::string& text) {
   return std::ranges::find(kWords, lower) == kWords.end();
 }
 
-std::string text_of(const std::string& text) {
+std::vector<std::string> entries(const Json& value);
+
+std::string text_of(const Json& value) {
+  if (value.is_object()) return str("{", join(entries(value), ", "), "}");
+  if (value.is_array()) return str("[", join(entries(value), ", "), "]");
+  if (value.is_number_float()) return shortest(value.get<double>());
+  if (!value.is_string()) return value.dump();
+  const auto& text = value.get_ref<const std::string&>();
   return is_plain(text) ? text : quoted(text);
 }
 
-std::string text_of(bool value) {
-  return value ? "true" : "false";
+/// Those of a list or map; none of other values.
+std::vector<std::string> entries(const Json& value) {
+  std::vector<std::string> all;
+  if (!value.is_structured()) return all;
+  for (const auto& [name, entry] : value.items())
+    all.push_back(value.is_object() ? str(text_of(name), ": ", text_of(entry)) : text_of(entry));
+  return all;
 }
-
-std::string text_of(double value) {
-  return shortest(value);
-}
-
-std::string text_of(FloatType value) {
-  return std::string(word_of(value));
-}
-
-std::string text_of(const SchedulePhase& phase) {
-  return text_of(phase_text(phase));
-}
-
-struct EntryWriter {
-  template <class Field>
-  std::vector<std::string> operator()(const Field& /*field*/) const {
-    return {};
-  }
-  template <class Element>
-  std::vector<std::string> operator()(std::vector<Element>* list) const {
-    return mapped(*list, [](const Element& element) { return text_of(element); });
-  }
-  template <class Value>
-  std::vector<std::string> operator()(PatternMap<Value>* map) const {
-    return mapped(*map,
-                  [](const auto& entry) { return str(text_of(entry.first), ": ", text_of(entry.second)); });
-  }
-};
-
-struct Writer {
-  std::string operator()(const bool* value) const { return text_of(*value); }
-  std::string operator()(const std::int64_t* value) const { return std::to_string(*value); }
-  std::string operator()(const double* value) const { return text_of(*value); }
-  std::string operator()(const SwitchOrCount* value) const {
-    return value->count > 0 ? std::to_string(value->count) : text_of(value->on);
-  }
-  std::string operator()(ChoiceField field) const { return std::string(field.word()); }
-  std::string operator()(const std::array<double, 2>* value) const {
-    return str("[", shortest((*value)[0]), ", ", shortest((*value)[1]), "]");
-  }
-  std::string operator()(const std::string* value) const { return text_of(*value); }
-  template <class Element>
-  std::string operator()(std::vector<Element>* list) const {
-    return str("[", join(EntryWriter()(list), ", "), "]");
-  }
-  template <class Value>
-  std::string operator()(PatternMap<Value>* map) const {
-    return str("{", join(EntryWriter()(map), ", "), "}");
-  }
-};
 
 struct Line {
   std::string text;
@@ -107,16 +72,15 @@ void open_sections(const std::string& path, std::string& open, std::vector<Line>
 std::vector<Line> lines_of(const Key& key, const Recipe& recipe) {
   static constexpr std::size_t kLongest = 60;
   const std::string indent(2 * static_cast<std::size_t>(std::ranges::count(key.path, '.')), ' ');
-  const std::string value = written(key, recipe);
-  Recipe copy = recipe;
-  const Slot slot = key.slot(copy);
-  const std::vector<std::string> each = entries(slot);
-  if (value.size() <= kLongest || each.empty()) {
-    return {{str(indent, leaf_of(key.path), ": ", value), ""}};
+  const Json value = json_value(key, recipe);
+  const std::string text = text_of(value);
+  const std::vector<std::string> each = entries(value);
+  if (text.size() <= kLongest || each.empty()) {
+    return {{str(indent, leaf_of(key.path), ": ", text), ""}};
   }
   std::vector<Line> lines{{str(indent, leaf_of(key.path), ":"), ""}};
   for (const std::string& entry : each) {
-    lines.push_back({str(indent, is_map(slot) ? "  " : "  - ", entry), ""});
+    lines.push_back({str(indent, value.is_object() ? "  " : "  - ", entry), ""});
   }
   return lines;
 }
@@ -147,17 +111,8 @@ std::string shortest(double value) {
   return exponent == std::string::npos ? text + ".0" : text.insert(exponent, ".0");
 }
 
-std::string phase_text(const SchedulePhase& phase) {
-  return phase.steps > 0 ? str(word_of(phase.kind), " ", phase.steps) : std::string(word_of(phase.kind));
-}
-
-std::vector<std::string> entries(const Slot& slot) {
-  return std::visit(EntryWriter(), slot);
-}
-
 std::string written(const Key& key, const Recipe& recipe) {
-  Recipe copy = recipe;  // Key::slot needs a mutable recipe
-  return std::visit(Writer(), key.slot(copy));
+  return text_of(json_value(key, recipe));
 }
 
 }  // namespace echelon::recipe
