@@ -116,18 +116,8 @@ const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size, std::opti
   self.unsafeGetTensorImpl()->set_sizes_contiguous(size);
   return self;
 }
-at::Tensor as_strided(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef stride,
-                      std::optional<std::int64_t> offset) {
-  return at::native::as_strided_tensorimpl(self, size, stride, offset);
-}
-at::Tensor view(const at::Tensor& self, at::IntArrayRef size) {
-  return at::native::view(self, size);
-}
 at::Tensor reshape_alias(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef stride) {
   return at::native::as_strided_tensorimpl(self, size, stride, self.storage_offset());
-}
-at::Tensor unfold(const at::Tensor& self, std::int64_t dimension, std::int64_t size, std::int64_t step) {
-  return at::native::unfold(self, dimension, size, step);
 }
 
 /// As on a GPU: a mask needs the memory-efficient kernel, fp32 too.
@@ -140,21 +130,16 @@ std::int64_t choose_attention(const at::Tensor& q, const at::Tensor& k, const at
   if (q.size(1) != k.size(1)) return static_cast<std::int64_t>(at::SDPBackend::math);
   return static_cast<std::int64_t>(at::SDPBackend::efficient_attention);
 }
-std::int64_t attention_choice(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                              const std::optional<at::Tensor>& mask, double dropout, bool causal,
-                              std::optional<double> scale, bool grouped) {
-  return choose_attention(q, k, v, mask, dropout, causal, scale, grouped);
-}
 
 void register_views(torch::Library& library) {
   library.impl("empty.memory_format", TORCH_FN(empty));
   library.impl("empty_strided", TORCH_FN(empty_strided));
-  library.impl("as_strided", TORCH_FN(as_strided));
-  library.impl("view", TORCH_FN(view));
+  library.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
+  library.impl("view", TORCH_FN(at::native::view));
   library.impl("_reshape_alias", TORCH_FN(reshape_alias));
   library.impl("resize_", TORCH_FN(resize));
-  library.impl("unfold", TORCH_FN(unfold));
-  library.impl("_fused_sdp_choice", TORCH_FN(attention_choice));
+  library.impl("unfold", TORCH_FN(at::native::unfold));
+  library.impl("_fused_sdp_choice", TORCH_FN(choose_attention));
 }
 
 }  // namespace
