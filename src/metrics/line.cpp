@@ -35,50 +35,28 @@ void collect(const nlohmann::json& object, const std::string& before, std::vecto
   }
 }
 
-/// Cuts a file into lines without newlines. Of a line that is too long only the beginning is kept.
-class LineReader {
- public:
-  explicit LineReader(const std::filesystem::path& file)
-      : file_(file), fd_(fs::open_own_to_read(file, Code::kUsage)), block_(kReadBytes) {}
-
-  /// False at the end. A last line without a newline counts.
-  bool next(std::string& line) {
-    line.clear();
-    bool any = false;
-    for (;;) {
-      if (at_ == filled_ && !refill()) return any;
-      any = true;
-      const auto begin = block_.begin() + static_cast<std::ptrdiff_t>(at_);
-      const auto end = std::find(begin, block_.begin() + static_cast<std::ptrdiff_t>(filled_), '\n');
-      const auto room = static_cast<std::ptrdiff_t>(kMostLineBytes + 1 - line.size());
-      line.append(begin, begin + std::min(end - begin, room));
-      at_ += static_cast<std::size_t>(end - begin);
-      if (at_ == filled_) continue;
-      ++at_;
-      return true;
+/// Gives `take` the lines of a file, without newlines; of one that is too long only the beginning. A last
+/// line without a newline counts.
+void cut(const std::filesystem::path& file, const std::function<void(const std::string&)>& take) {
+  const fs::Fd fd = fs::open_own_to_read(file, Code::kUsage);
+  std::vector<char> block(kReadBytes);
+  std::string line;
+  for (off_t offset = 0;;) {
+    const ssize_t got = fs::disk().pread(fd.get(), block.data(), block.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw Error(Code::kEnvironment, "cannot read '", file.string(), "': ", fs::reason(errno));
+    if (got == 0) break;
+    offset += got;
+    std::string_view left(block.data(), static_cast<std::size_t>(got));
+    for (std::size_t end = left.find('\n'); end != left.npos; end = left.find('\n')) {
+      take(line.append(left.substr(0, std::min(end, kMostLineBytes + 1 - line.size()))));
+      line.clear();
+      left.remove_prefix(end + 1);
     }
+    line.append(left.substr(0, kMostLineBytes + 1 - line.size()));
   }
-
- private:
-  bool refill() {
-    ssize_t got = -1;
-    do {
-      got = fs::disk().pread(fd_.get(), block_.data(), block_.size(), offset_);
-    } while (got < 0 && errno == EINTR);
-    if (got < 0) throw Error(Code::kEnvironment, "cannot read '", file_.string(), "': ", fs::reason(errno));
-    offset_ += got;
-    at_ = 0;
-    filled_ = static_cast<std::size_t>(got);
-    return got > 0;
-  }
-
-  std::filesystem::path file_;
-  fs::Fd fd_;
-  std::vector<char> block_;
-  std::size_t at_ = 0;
-  std::size_t filled_ = 0;
-  off_t offset_ = 0;
-};
+  if (!line.empty()) take(line);
+}
 
 }  // namespace
 
@@ -96,16 +74,15 @@ std::optional<Line> parse_line(std::string_view text) {
 }
 
 LineCounts for_each_line(const std::filesystem::path& file, const std::function<void(const Line&)>& use) {
-  LineReader reader(file);
   LineCounts counts;
-  for (std::string text; reader.next(text);) {
+  cut(file, [&](const std::string& text) {
     if (const std::optional<Line> line = parse_line(text)) {
       ++counts.lines;
       use(*line);
     } else if (!text.empty()) {
       ++counts.left_out;
     }
-  }
+  });
   return counts;
 }
 
