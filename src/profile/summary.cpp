@@ -34,23 +34,22 @@ double mean(const std::vector<nlohmann::json>& ranks, const Value& value) {
   return sum / static_cast<double>(ranks.size());
 }
 
+/// In the order of a step.
+constexpr std::array<std::pair<const char*, SpanKind>, 9> kParts{{{"data_wait", SpanKind::kDataWait},
+                                                                  {"forward", SpanKind::kForward},
+                                                                  {"backward", SpanKind::kBackward},
+                                                                  {"recompute", SpanKind::kRecompute},
+                                                                  {"gather_wait", SpanKind::kGatherWait},
+                                                                  {"reduce_wait", SpanKind::kReduceWait},
+                                                                  {"optimizer", SpanKind::kOptimizer},
+                                                                  {"other", SpanKind::kStep},
+                                                                  {"save_stall", SpanKind::kSaveStall}}};
+
 nlohmann::json parts_of(const std::vector<nlohmann::json>& ranks) {
-  const auto of = [&](std::initializer_list<SpanKind> kinds) {
-    return mean(ranks, [&](const nlohmann::json& rank) {
-      double sum = 0;
-      for (const SpanKind kind : kinds) sum += seconds_of(rank, kind);
-      return sum;
-    });
-  };
-  return {{"forward", of({SpanKind::kForward})},
-          {"backward", of({SpanKind::kBackward})},
-          {"recompute", of({SpanKind::kRecompute})},
-          {"optimizer", of({SpanKind::kOptimizer})},
-          {"gather_wait", of({SpanKind::kGatherWait})},
-          {"reduce_wait", of({SpanKind::kReduceWait})},
-          {"data_wait", of({SpanKind::kDataWait})},
-          {"save_stall", of({SpanKind::kSaveStall})},
-          {"other", of({SpanKind::kStep})}};
+  nlohmann::json parts;
+  for (const auto& part : kParts)
+    parts[part.first] = mean(ranks, [&](const auto& rank) { return seconds_of(rank, part.second); });
+  return parts;
 }
 
 /// The ranks' rows of one side of the training thread, longest first.
@@ -152,10 +151,6 @@ std::string share(double seconds, double step_s) {
   return right_aligned(fixed(kPercent * seconds / step_s, 1), 7) + " %  ";
 }
 
-/// In the order of a step.
-constexpr std::array<const char*, 9> kParts{"data_wait", "forward",     "backward",
-                                            "recompute", "gather_wait", "reduce_wait",
-                                            "optimizer", "other",       "save_stall"};
 constexpr std::size_t kShown = 30;
 constexpr std::size_t kNameLength = 100;  ///< of kernels, whose names list their types
 
@@ -220,8 +215,9 @@ std::string summary_text(const nlohmann::json& s) {
           fixed(step_s * kMilli, 3), " ms\n");
   text +=
       str("clocks of the ranks agree within ", fixed(s["clock_uncertainty_us"].get<double>(), 1), " us\n\n");
-  for (const char* part : kParts)
-    text += str(ms(s["parts_s"][part]), share(s["parts_s"][part].get<double>(), step_s), part, '\n');
+  for (const auto& part : kParts)
+    text += str(ms(s["parts_s"][part.first]), share(s["parts_s"][part.first].get<double>(), step_s),
+                part.first, '\n');
   text += str("\nexposed communication: ", fixed(s["comm_wait_s"].get<double>() * kMilli, 3),
               " ms of a step; by the engine's account ",
               fixed(s["engine_comm_wait_s"].get<double>() * kMilli, 3), " ms\n");
