@@ -18,24 +18,21 @@ std::string text_of(const Node& node) {
   return str("[", join(mapped(node.items, text_of), ", "), "]");
 }
 
-class Walk {
- public:
-  explicit Walk(std::string_view yaml) : origins_(named_origins(yaml)) {}
-  void take(const Node& node, const std::string& name) {
-    if (node.kind == Node::Kind::kMap && !node.items.empty()) {
-      for (std::size_t i = 0; i + 1 < node.items.size(); i += 2)
-        take(node.items[i + 1], name.empty() ? node.items[i].text : str(name, ".", node.items[i].text));
-      return;
-    }
-    if (name.empty() || node.kind == Node::Kind::kBroken) return;
-    const auto origin = origins_.find(node.at.line);
-    values.push_back({name, text_of(node), origin == origins_.end() ? "" : origin->second});
-  }
-  std::vector<RecipeValue> values;
+using Origins = std::map<int, std::string>;  ///< by line
 
- private:
-  std::map<int, std::string> origins_;
-};
+/// Adds the values at and below the node of key `name`.
+void add_values(const Node& node, const std::string& name, const Origins& origins,
+                std::vector<RecipeValue>& values) {
+  if (node.kind == Node::Kind::kMap && !node.items.empty()) {
+    for (std::size_t i = 0; i + 1 < node.items.size(); i += 2)
+      add_values(node.items[i + 1], name.empty() ? node.items[i].text : str(name, ".", node.items[i].text),
+                 origins, values);
+    return;
+  }
+  if (name.empty() || node.kind == Node::Kind::kBroken) return;
+  const auto origin = origins.find(node.at.line);
+  values.push_back({name, text_of(node), origin == origins.end() ? "" : origin->second});
+}
 
 }  // namespace
 
@@ -44,9 +41,9 @@ std::vector<RecipeValue> recipe_values(std::string_view yaml, bool& complete) {
   const recipe::Document document = recipe::parse_document(yaml, 0, faults);
   complete = document.complete && document.syntax_error.empty() && faults.size() == 0 &&
              document.root.kind == Node::Kind::kMap;
-  Walk walk(yaml);
-  walk.take(document.root, "");
-  return std::move(walk.values);
+  std::vector<RecipeValue> values;
+  add_values(document.root, "", named_origins(yaml), values);
+  return values;
 }
 
 std::vector<Difference> differences(const std::vector<std::vector<RecipeValue>>& recipes) {

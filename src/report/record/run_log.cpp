@@ -30,57 +30,39 @@ std::string without_rank(const std::string& text) {
   return end == rest.npos ? rest : rest.substr(end + 2);
 }
 
-/// Collects what the lines of rank 0's log say.
-class LogReader {
- public:
-  explicit LogReader(RunLog& log) : log_(log) {}
-
-  void take(std::string_view text) {
-    const auto line = parse_log_line(text);
-    if (!line) return;
-    log_.host = line->host;
-    take(*line);
-  }
-
- private:
-  void event(const LogLine& line, EventKind kind, std::string text) {
-    if (log_.events.size() < kMostEvents) log_.events.push_back({line.time_s, kind, std::move(text)});
-  }
-
-  void take(const LogLine& line) {
-    const std::string_view text = line.text;
-    if (text.starts_with("step ") && line.level == 'I') {
-      take_step(line);
-    } else if (const auto save = parse_save(line)) {
-      if (log_.saves.size() < kMostEvents) log_.saves.push_back(*save);
-    } else if (is_introduction(text)) {
-      log_.environment.assign(1, line.text);
-    } else if (is_environment(text)) {
-      if (log_.environment.size() < kMostIntroduced) log_.environment.emplace_back(text);
-    } else if (text.starts_with("resumed from step")) {
-      event(line, EventKind::kResumed, line.text);
-    } else if (text.starts_with("stopping after step") || text.starts_with("stopped during")) {
-      event(line, EventKind::kStopped, line.text);
-    } else if (text.starts_with("step ") && text.find(" was not saved") != text.npos) {
-      event(line, EventKind::kSaveFailed, line.text);
-    } else if (line.level == 'E') {
-      event(line, EventKind::kFailed, without_rank(line.text));
-    } else if (line.level == 'W') {
-      event(line, EventKind::kWarning, line.text);
-    }
-  }
-
-  void take_step(const LogLine& line) {
+/// Takes what a line of rank 0's log says.
+void take(std::string_view written, RunLog& log) {
+  constexpr std::size_t kMostIntroduced = 12;
+  const auto line = parse_log_line(written);
+  if (!line) return;
+  log.host = line->host;
+  const std::string& text = line->text;
+  const auto event = [&](EventKind kind, const std::string& said) {
+    if (log.events.size() < kMostEvents) log.events.push_back({line->time_s, kind, said});
+  };
+  if (text.starts_with("step ") && line->level == 'I') {
     long long step = 0;
     long long steps = 0;
-    if (std::sscanf(line.text.c_str(), "step %lld/%lld ", &step, &steps) != 2 || step < 0 || steps < 0)
-      return;
-    log_.steps = steps;
+    if (std::sscanf(text.c_str(), "step %lld/%lld ", &step, &steps) == 2 && step >= 0 && steps >= 0)
+      log.steps = steps;
+  } else if (const auto save = parse_save(*line)) {
+    if (log.saves.size() < kMostEvents) log.saves.push_back(*save);
+  } else if (is_introduction(text)) {
+    log.environment.assign(1, text);
+  } else if (is_environment(text)) {
+    if (log.environment.size() < kMostIntroduced) log.environment.push_back(text);
+  } else if (text.starts_with("resumed from step")) {
+    event(EventKind::kResumed, text);
+  } else if (text.starts_with("stopping after step") || text.starts_with("stopped during")) {
+    event(EventKind::kStopped, text);
+  } else if (text.starts_with("step ") && text.find(" was not saved") != text.npos) {
+    event(EventKind::kSaveFailed, text);
+  } else if (line->level == 'E') {
+    event(EventKind::kFailed, without_rank(text));
+  } else if (line->level == 'W') {
+    event(EventKind::kWarning, text);
   }
-
-  static constexpr std::size_t kMostIntroduced = 12;
-  RunLog& log_;
-};
+}
 
 /// "EPOCH WORD WORD sentence"
 struct DatedSentence {
@@ -179,10 +161,10 @@ bool ends_start(const Event& event) {
 
 RunLog read_logs(const fs::Path& run, Missing& missing) {
   RunLog log;
-  LogReader reader(log);
+  const auto take_line = [&](std::string_view line) { take(line, log); };
   const HeadAndTail text = read_ends(run / "logs" / "rank-0.log", kHead, kTail, missing);
-  each_line(text.head, [&](std::string_view line) { reader.take(line); });
-  each_line(text.tail, [&](std::string_view line) { reader.take(line); });
+  each_line(text.head, take_line);
+  each_line(text.tail, take_line);
   if (!text.tail.empty())
     missing.emplace_back("the middle of logs/rank-0.log is not read: the file is longer than 32 MiB");
   add_sentences(run, log, missing);
