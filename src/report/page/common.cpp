@@ -28,9 +28,11 @@ std::vector<Curve> curves_of(const std::vector<RunView>& runs, std::string_view 
   return curves;
 }
 
-std::string last_of(const MetricsLog& metrics, std::string_view name, Quantity quantity) {
-  const Series* series = metrics.find(name);
-  return series == nullptr ? "-" : shown(series->last().y, quantity);
+void add_curve(const MetricsLog& metrics, std::string_view series, const std::string& name,
+               std::vector<Curve>& curves, bool dots) {
+  if (const Series* found = metrics.find(series))
+    curves.push_back(
+        {.name = name, .points = found->points(), .style = static_cast<int>(curves.size()), .dots = dots});
 }
 
 std::vector<PlaceMark> resumptions(const RunRecord& run) {

@@ -14,8 +14,9 @@ namespace echelon::report {
 /// One curve for each run that has the series, styled by run; empty: none has.
 [[nodiscard]] std::vector<Curve> curves_of(const std::vector<RunView>& runs, std::string_view name);
 
-/// The series' last value as text; "-" where there is none.
-[[nodiscard]] std::string last_of(const MetricsLog& metrics, std::string_view name, Quantity quantity);
+/// Adds the series as a curve called `name`, in the next style, if the run has it.
+void add_curve(const MetricsLog& metrics, std::string_view series, const std::string& name,
+               std::vector<Curve>& curves, bool dots = false);
 
 /// Returns the steps at which later starts of a run begin, for charts over steps.
 [[nodiscard]] std::vector<PlaceMark> resumptions(const RunRecord& run);

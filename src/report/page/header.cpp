@@ -54,19 +54,16 @@ std::string tiles(const RunView& view) {
     html += tile("validation loss", shown(loss->last().y, Quantity::kNumber),
                  str("least ", shown(loss->least().y, Quantity::kNumber), " at step ",
                      shown(loss->least().x, Quantity::kStep)));
-  if (const Series* rate = metrics.find("tokens_per_s")) {
-    html += tile("tokens/s", shown(rate->last().y, Quantity::kNumber),
-                 str("mean ", shown(rate->mean(), Quantity::kNumber)));
-  } else if (const Series* samples = metrics.find("samples_per_s")) {
-    html += tile("samples/s", shown(samples->last().y, Quantity::kNumber),
-                 str("mean ", shown(samples->mean(), Quantity::kNumber)));
-  }
-  if (const Series* mfu = metrics.find("mfu"))
-    html += tile("MFU", shown(mfu->last().y, Quantity::kShare),
-                 str("mean ", shown(mfu->mean(), Quantity::kShare)));
-  if (const Series* step = metrics.find("step_time_s"))
-    html += tile("step", shown(step->last().y, Quantity::kSeconds),
-                 str("mean ", shown(step->mean(), Quantity::kSeconds)));
+  const auto add_with_mean = [&](const char* name, const char* series, Quantity quantity) {
+    const Series* found = metrics.find(series);
+    if (found != nullptr)
+      html += tile(name, shown(found->last().y, quantity), str("mean ", shown(found->mean(), quantity)));
+    return found != nullptr;
+  };
+  if (!add_with_mean("tokens/s", "tokens_per_s", Quantity::kNumber))
+    add_with_mean("samples/s", "samples_per_s", Quantity::kNumber);
+  add_with_mean("MFU", "mfu", Quantity::kShare);
+  add_with_mean("step", "step_time_s", Quantity::kSeconds);
   if (run.account.allocated_s > 0) {
     html +=
         tile("goodput", shown_per_mille(run.account.good_per_mille()),

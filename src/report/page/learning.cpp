@@ -23,18 +23,12 @@ std::string series_chart(const std::vector<RunView>& runs, const Frame& frame, A
 }
 
 std::string loss_chart(const RunView& view) {
-  std::vector<Curve> curves = curves_of({view}, "loss");
-  if (!curves.empty()) curves[0].name = "training";
+  std::vector<Curve> curves;
+  add_curve(view.metrics, "loss", "training", curves);
   std::vector<std::string> names = view.metrics.names("validation_loss/");
   names.insert(names.begin(), "validation_loss");
-  for (const std::string& name : names) {
-    std::vector<Curve> validation = curves_of({view}, name);
-    if (validation.empty()) continue;
-    validation[0].name = "validation" + name.substr(names[0].size());
-    validation[0].style = static_cast<int>(curves.size());
-    validation[0].dots = true;
-    curves.push_back(std::move(validation[0]));
-  }
+  for (const std::string& name : names)
+    add_curve(view.metrics, name, "validation" + name.substr(names[0].size()), curves, true);
   std::string note = thinning_note(view.metrics, "loss");
   if (const auto marks = resumptions(view.run); !marks.empty())
     note += str(note.empty() ? "" : " ", "Upright lines: the run went on from a checkpoint.");
@@ -46,17 +40,10 @@ std::string loss_chart(const RunView& view) {
 }
 
 /// Several series of one run, by their names.
-std::vector<Curve> beside_each_other(const std::vector<RunView>& run,
-                                     std::initializer_list<const char*> names, bool dots) {
+std::vector<Curve> beside_each_other(const RunView& view, std::initializer_list<const char*> names,
+                                     bool dots) {
   std::vector<Curve> curves;
-  for (const char* name : names) {
-    std::vector<Curve> one = curves_of(run, name);
-    if (one.empty()) continue;
-    one[0].name = name;
-    one[0].dots = dots;
-    one[0].style = static_cast<int>(curves.size());
-    curves.push_back(std::move(one[0]));
-  }
+  for (const char* name : names) add_curve(view.metrics, name, name, curves, dots);
   return curves;
 }
 
@@ -68,12 +55,12 @@ std::string scores(const std::vector<RunView>& runs) {
   if (runs.size() > 1) return html;
   return html +
          line_chart({"rouge", "ROUGE", "Scores of texts that validation generated."}, {.y = "F1"},
-                    beside_each_other(runs, {"rouge1", "rouge2", "rougeL"}, true)) +
+                    beside_each_other(runs[0], {"rouge1", "rouge2", "rougeL"}, true)) +
          line_chart(
              {"rewards", "Rewards of answers",
               "What DPO has gained on the reference, mean over the pairs of a step."},
              {.y = "reward"},
-             beside_each_other(runs, {"rewards/chosen", "rewards/rejected", "rewards/margins"}, false));
+             beside_each_other(runs[0], {"rewards/chosen", "rewards/rejected", "rewards/margins"}, false));
 }
 
 /// The scores of one task; of several runs each has its first score.
@@ -121,8 +108,7 @@ std::string unit_norms(const RunView& view) {
                         shown(series.greatest().y, Quantity::kNumber),
                         shown(series.greatest().x, Quantity::kStep)});
     constexpr std::size_t kDrawn = 6;
-    if (curves.size() < kDrawn)
-      curves.push_back({.name = unit, .points = series.points(), .style = static_cast<int>(curves.size())});
+    if (curves.size() < kDrawn) add_curve(view.metrics, name, unit, curves);
   }
   const std::string note =
       str("Drawn: the ", curves.size(), " of ", names.size(), " units with the greatest norms.");

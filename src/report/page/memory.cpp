@@ -1,3 +1,4 @@
+#include <cmath>
 
 #include "base/str.h"
 #include "report/charts/rows.h"
@@ -42,9 +43,7 @@ std::string over_time(const RunView& view) {
   for (const Shown& one : {Shown{"peak_rss_bytes", "process, host"}, Shown{"peak_device_bytes", "device"},
                            Shown{"tensor_peak_bytes", "tensors"}}) {
     const Series* series = view.metrics.find(one.series);
-    if (series != nullptr && series->greatest().y > 0)
-      curves.push_back(
-          {.name = one.name, .points = series->points(), .style = static_cast<int>(curves.size())});
+    if (series != nullptr && series->greatest().y > 0) add_curve(view.metrics, one.series, one.name, curves);
   }
   std::string html = line_chart({.id = "memory",
                                  .title = "Peak memory of a rank",
@@ -52,11 +51,8 @@ std::string over_time(const RunView& view) {
                                 {.y = "memory", .y_quantity = Quantity::kBytes, .from_zero = true}, curves);
   curves.clear();
   for (const std::string& name : view.metrics.names(kPrefix)) {
-    const Series* series = view.metrics.find(name);
-    if (curves.size() < kStyles && series->greatest().y > 0)
-      curves.push_back({.name = name.substr(kPrefix.size()),
-                        .points = series->points(),
-                        .style = static_cast<int>(curves.size())});
+    if (curves.size() < kStyles && view.metrics.find(name)->greatest().y > 0)
+      add_curve(view.metrics, name, name.substr(kPrefix.size()), curves);
   }
   return html + line_chart({.id = "memory-over-steps",
                             .title = "Memory by category",

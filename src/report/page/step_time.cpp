@@ -15,6 +15,7 @@ struct StepPart {
   const char* name;
 };
 
+constexpr double kMicro = 1e-6;
 constexpr std::array kParts{StepPart{"breakdown_s.compute", "compute"},
                             StepPart{"breakdown_s.gather_wait", "exposed gather"},
                             StepPart{"breakdown_s.reduce_wait", "exposed reduce"},
@@ -171,7 +172,6 @@ Spread spread(const RunView& view) {
 
 /// Spans of a lane, those nearer than a pixel as one.
 TimeRow row_of(const Lanes::Lane& lane, const std::string& name, int style, double pixel_us) {
-  constexpr double kMicro = 1e-6;
   TimeRow row{.name = name};
   for (const Lanes::Span& span : lane.spans) {
     const double begin = span.begin_us;
@@ -200,7 +200,6 @@ Table busiest(const Lanes& lanes) {
         busy_us += span.duration_us;
         if (longest == nullptr || span.duration_us > longest->duration_us) longest = &span;
       }
-      constexpr double kMicro = 1e-6;
       table.rows.push_back(
           {str(rank.rank, rank.host.empty() ? "" : str(" (", rank.host, ")")), lane.name,
            shown(busy_us * kMicro, Quantity::kSeconds), str(lane.spans.size()),
@@ -244,7 +243,6 @@ std::string lanes(const Lanes& lanes) {
   const std::string steps = lanes.first_step == lanes.last_step
                                 ? str("step ", lanes.first_step)
                                 : str("steps ", lanes.first_step, " to ", lanes.last_step);
-  constexpr double kMicro = 1e-6;
   return time_chart(
       {.id = "lanes",
        .title = str("Lanes of ", steps),
