@@ -120,8 +120,8 @@ std::string meant_by(std::string_view path) {
   const std::string section = parent_of(path);
   const std::string leaf = leaf_of(path);
   if (leaf.empty()) return "";
-  const auto other = std::ranges::find(other_keys(), path, &OtherKey::path);
-  if (other != other_keys().end()) return std::string(other->key);
+  const auto* other = std::ranges::find(kOtherKeys, path, &OtherKey::path);
+  if (other != std::end(kOtherKeys)) return std::string(other->key);
   if (section.empty()) {
     const std::string meant = meant_section(leaf);
     if (!meant.empty()) return meant;
@@ -137,7 +137,7 @@ std::string meant_by(std::string_view path) {
 }
 
 std::string suggestion_for(std::string_view path) {
-  for (const Absent& one : absent()) {
+  for (const Absent& one : kAbsent) {
     if (has_word(path, one.name)) return std::string(one.instead);
   }
   const std::string meant = meant_by(path);

@@ -101,7 +101,7 @@ std::string choice_problem(const std::string& path, const Choices& choices, cons
   if (std::ranges::find(planned, text) != planned.end()) return "is not available in this version";
   const std::string word = in_lower_case(text);
   if (is_value(word)) return str("must be written ", word);
-  for (const OtherValue& other : other_values()) {
+  for (const OtherValue& other : kOtherValues) {
     if (other.name == word && (other.path.empty() || other.path == path) && is_value(other.value))
       return str("is called ", other.value, " here");
   }

@@ -151,7 +151,7 @@ TEST(KeyTable, HasDefaultsThatItsOwnRulesTake) {
 }
 
 TEST(OtherValues, AreOfValuesThatExistAndAreNotValuesThemselves) {
-  for (const recipe::OtherValue& other : recipe::other_values()) {
+  for (const recipe::OtherValue& other : recipe::kOtherValues) {
     int keys_with_it = 0;
     for (const Key& key : keys()) {
       const auto* choices = std::get_if<recipe::Choices>(&key.rule);
@@ -167,7 +167,7 @@ TEST(OtherValues, AreOfValuesThatExistAndAreNotValuesThemselves) {
 }
 
 TEST(OtherKeys, AreOfKeysThatExistAndAreNotKeysThemselves) {
-  for (const recipe::OtherKey& other : recipe::other_keys()) {
+  for (const recipe::OtherKey& other : recipe::kOtherKeys) {
     EXPECT_NE(recipe::find_key(other.key), nullptr) << other.key;
     EXPECT_EQ(recipe::find_key(other.path), nullptr) << other.path;
     EXPECT_EQ(recipe::meant_by(other.path), other.key);
