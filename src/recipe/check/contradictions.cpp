@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <set>
 
+#include "base/number.h"
 #include "base/str.h"
 #include "recipe/check/uses_table.h"
 #include "recipe/keys/keys.h"
@@ -19,12 +21,12 @@ class RecipeTexts {
  public:
   explicit RecipeTexts(const Recipe& recipe) : recipe_(recipe) {}
 
-  [[nodiscard]] std::string value(const char* path) const { return written(*find_key(path), recipe_); }
-  [[nodiscard]] bool is_set(const char* path) const {
+  [[nodiscard]] std::string value(std::string_view path) const { return written(*find_key(path), recipe_); }
+  [[nodiscard]] bool is_set(std::string_view path) const {
     return value(path) != written(*find_key(path), defaults_);
   }
   /// "optim.momentum is 0.9"; for a long list "shard.wrap.modules is set".
-  [[nodiscard]] std::string words(const char* path) const {
+  [[nodiscard]] std::string words(std::string_view path) const {
     const std::string text = value(path);
     return str(path, " is ", text.size() > kLongestShown ? "set" : text);
   }
@@ -34,7 +36,7 @@ class RecipeTexts {
   Recipe defaults_;
 };
 
-/// The words of the chooser's values with which the key is used.
+/// The words of the chooser's values with which the keys are used.
 std::vector<std::string> words_of(const Use& use) {
   Recipe recipe;
   const Slot slot = find_key(use.chooser)->slot(recipe);
@@ -58,21 +60,22 @@ bool is_chosen(const Use& use, const Recipe& recipe) {
 
 /// What to set in place of a key that the chooser's value does not use: that value's own key of the same
 /// name, as optim.muon.momentum for optim.momentum, or the chooser.
-std::string in_place_of(const Use& use, const RecipeTexts& texts) {
-  const std::string_view key = use.key;
+std::string in_place_of(std::string_view key, const Use& use, const RecipeTexts& texts) {
   const auto dot = key.rfind('.') + 1;
   const std::string own = str(key.substr(0, dot), texts.value(use.chooser), '.', key.substr(dot));
   return find_key(own) != nullptr ? own : str(use.chooser, ": ", join(words_of(use), " or "));
 }
 
 void check_uses(const Recipe& recipe, const RecipeTexts& texts, std::vector<Conflict>& found) {
+  std::set<std::string_view> reported;
   for (const Use& use : kUses) {
-    const bool reported = !found.empty() && found.back().keys.front() == use.key;
-    if (reported || !texts.is_set(use.key)) continue;
     if (is_chosen(use, recipe)) continue;
-    found.push_back({{use.key, use.chooser},
-                     str(texts.words(use.key), ", which ", use.chooser, ": ", texts.value(use.chooser),
-                         " does not use; remove it, or set ", in_place_of(use, texts))});
+    for (const std::string_view key : words_in(use.keys)) {
+      if (!texts.is_set(key) || !reported.insert(key).second) continue;
+      found.push_back({{std::string(key), use.chooser},
+                       str(texts.words(key), ", which ", use.chooser, ": ", texts.value(use.chooser),
+                           " does not use; remove it, or set ", in_place_of(key, use, texts))});
+    }
   }
 }
 
@@ -327,10 +330,10 @@ void check_sequence(const Recipe& recipe, const RecipeTexts& texts, std::vector<
   }
   for (const Use& use : kPhaseUses) {
     const auto uses = [&](const SchedulePhase& phase) { return (use.values & any_of(phase.kind)) != 0; };
-    if (!texts.is_set(use.key) || std::ranges::any_of(phases, uses)) continue;
+    if (!texts.is_set(use.keys) || std::ranges::any_of(phases, uses)) continue;
     found.push_back(
-        {{use.key, "schedule.sequence"},
-         str(texts.words(use.key), ", which no phase of schedule.sequence uses; remove it, or add a ",
+        {{use.keys, "schedule.sequence"},
+         str(texts.words(use.keys), ", which no phase of schedule.sequence uses; remove it, or add a ",
              "phase of kind ", join(words_of(use), " or "))});
   }
   std::int64_t sum = 0;  // cannot overflow: at most 1000 phases of 10^12 steps
@@ -351,7 +354,8 @@ void check_sequence(const Recipe& recipe, const RecipeTexts& texts, std::vector<
 }  // namespace
 
 bool is_used(std::string_view key, const Recipe& recipe) {
-  return std::ranges::all_of(kUses, [&](const Use& use) { return use.key != key || is_chosen(use, recipe); });
+  return std::ranges::all_of(
+      kUses, [&](const Use& use) { return !has_word(use.keys, key) || is_chosen(use, recipe); });
 }
 
 void find_contradictions(const Recipe& recipe, std::vector<Conflict>& found) {

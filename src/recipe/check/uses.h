@@ -7,9 +7,9 @@
 
 namespace echelon::recipe {
 
-/// A key that is used only with some values of another key, its chooser.
+/// Keys that are used only with some values of another key, their chooser.
 struct Use {
-  const char* key;
+  const char* keys;  ///< with blanks between them
   const char* chooser;
   std::uint16_t values;  ///< values of `chooser`, one bit each
 };
