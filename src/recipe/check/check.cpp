@@ -3,8 +3,6 @@
 #include "base/error.h"
 #include "base/options/checked.h"
 #include "base/str.h"
-#include "recipe/check/check_images.h"
-#include "recipe/check/check_model.h"
 #include "recipe/check/contradictions.h"
 #include "recipe/check/multiples.h"
 #include "recipe/keys/keys.h"

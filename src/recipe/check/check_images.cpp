@@ -1,6 +1,5 @@
-#include "recipe/check/check_images.h"
-
 #include "base/str.h"
+#include "recipe/check/contradictions.h"
 #include "recipe/yaml/writer.h"
 
 namespace echelon::recipe {

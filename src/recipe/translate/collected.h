@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "recipe/draft.h"
+#include "recipe/translate/equivalents.h"
 #include "recipe/translate/settings.h"
 
 namespace echelon::recipe {
@@ -35,5 +36,20 @@ struct Collected {
   std::map<std::string, std::vector<Setting>> inputs;  ///< by the key for which they are kept
   std::vector<std::string> remarks;
 };
+
+/// Makes the lines of section `schedule`. `steps`: of the run, where they are known; `stated`: the
+/// configuration has a section lr_scheduler.
+void make_schedule(Trainer trainer, std::optional<std::int64_t> steps, bool stated, Collected& recipe);
+
+/// Makes the lines of section `lora`, if adapters are trained. `stated`: the configuration has a section
+/// peft.
+void make_adapters(Trainer trainer, bool stated, Collected& recipe);
+
+/// Makes the lines of train.dpo and returns true, if the objective is that of DPO.
+bool make_preference(Trainer trainer, Collected& recipe);
+
+/// Options of `echelon prepare` for the lines of axolotl's `datasets`, each with a blank in front. Empty too
+/// where the data sets have different forms or the configuration does not say them, which is remarked.
+[[nodiscard]] std::string line_form(Trainer trainer, Collected& recipe);
 
 }  // namespace echelon::recipe

@@ -1,7 +1,6 @@
-#include "recipe/translate/fine_tuning.h"
-
 #include "base/number.h"
 #include "base/str.h"
+#include "recipe/translate/collected.h"
 #include "recipe/yaml/writer.h"
 
 namespace echelon::recipe {

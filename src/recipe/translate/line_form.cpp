@@ -1,9 +1,8 @@
-#include "recipe/translate/line_form.h"
-
 #include <algorithm>
 #include <map>
 
 #include "base/str.h"
+#include "recipe/translate/collected.h"
 
 namespace echelon::recipe {
 namespace {

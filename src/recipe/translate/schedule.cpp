@@ -1,10 +1,9 @@
-#include "recipe/translate/schedule.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "base/number.h"
 #include "base/str.h"
+#include "recipe/translate/collected.h"
 #include "recipe/yaml/writer.h"
 
 namespace echelon::recipe {

@@ -11,9 +11,6 @@
 #include "recipe/check/contradictions.h"
 #include "recipe/keys/keys.h"
 #include "recipe/translate/collected.h"
-#include "recipe/translate/fine_tuning.h"
-#include "recipe/translate/line_form.h"
-#include "recipe/translate/schedule.h"
 #include "recipe/yaml/writer.h"
 
 namespace echelon::recipe {
@@ -92,7 +89,7 @@ class Translator : Collected {
   void make_model() {
     if (const Setting* name = input("model.from")) {
       folder_ = last_part(name->text, '/');
-      make("model.from", quoted(folder_), *name);
+      make("model.from", recipe::quoted(folder_), *name);
       lines["model.from"].comment +=
           str("; a folder: hf download ", printable(name->text), " --local-dir ", folder_);
     }

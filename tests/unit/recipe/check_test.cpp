@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "recipe/check/check_model.h"
+#include "recipe/check/contradictions.h"
 #include "recipe/load.h"
 #include "support/matches.h"
 #include "support/refusal.h"

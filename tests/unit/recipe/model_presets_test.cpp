@@ -4,7 +4,6 @@
 
 #include <set>
 
-#include "recipe/check/check_model.h"
 #include "recipe/check/contradictions.h"
 #include "recipe_support.h"
 #include "support/matches.h"
