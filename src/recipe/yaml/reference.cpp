@@ -47,45 +47,34 @@ std::string row(const Key& key) {
              allowed(key), " | ", key.meaning, " |\n");
 }
 
-Json pattern_schema() {
-  return {{"type", "string"}, {"minLength", 1}, {"maxLength", 200}, {"pattern", "^[A-Za-z0-9._*?![\\]-]+$"}};
-}
-
-Json path_schema() {
-  return {{"type", "string"}, {"pattern", "^([^-~$][^$]*)?$"}};
-}
-
-Json phase_schema() {
-  return {{"type", "string"}, {"pattern", str("^(", join(phase_kinds(), "|"), ")( [1-9][0-9]*)?$")}};
-}
-
-Json name_schema() {
-  return {{"type", "string"}, {"pattern", "^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$"}};
+Json text_schema(Text kind) {
+  Json schema{{"type", "string"}};
+  switch (kind) {
+    case Text::kName: schema["pattern"] = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$"; break;
+    case Text::kPath: schema["pattern"] = "^([^-~$][^$]*)?$"; break;
+    case Text::kPattern:
+      schema.update({{"minLength", 1}, {"maxLength", 200}, {"pattern", "^[A-Za-z0-9._*?![\\]-]+$"}});
+      break;
+    case Text::kTime:
+      schema["pattern"] =
+          "^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\\.[0-9]*)?)?(Z|\\+00:00))?$";
+      break;
+    case Text::kPhase: schema["pattern"] = str("^(", join(phase_kinds(), "|"), ")( [1-9][0-9]*)?$"); break;
+  }
+  return schema;
 }
 
 Json range_schema(const IntegerRange& range) {
   return {{"type", "integer"}, {"minimum", range.low}, {"maximum", range.high}};
 }
 
-Json words_schema(const Choices& choices) {
-  Json values = Json::array();
-  for (const std::string& word : words_of(choices)) values.push_back(word);
-  return values;
-}
-
-Json text_schema(const Choices& choices) {
-  Json schema{{"type", "string"}};
-  schema["enum"] = words_schema(choices);
-  return schema;
+Json word_schema(const Choices& choices) {
+  return {{"type", "string"}, {"enum", words_of(choices)}};
 }
 
 Json switch_schema(const Choices& choices) {
   Json values = Json::array();
-  for (const std::string& word : words_of(choices)) {
-    bool value = false;
-    (void)read_bool(word, value);
-    values.push_back(value);
-  }
+  for (const std::string& word : words_of(choices)) values.push_back(word == "true");
   return {{"type", "boolean"}, {"enum", values}};
 }
 
@@ -107,7 +96,7 @@ struct SchemaOf {
   Json operator()(const SwitchOrCount*) const {
     return {{"anyOf", {{{"type", "boolean"}}, range_schema(std::get<IntegerRange>(key.rule))}}};
   }
-  Json operator()(ChoiceField) const { return text_schema(std::get<Choices>(key.rule)); }
+  Json operator()(ChoiceField) const { return word_schema(std::get<Choices>(key.rule)); }
   Json operator()(const double*) const { return number_schema(std::get<NumberRange>(key.rule)); }
   Json operator()(const std::array<double, 2>*) const {
     return {{"type", "array"},
@@ -119,24 +108,15 @@ struct SchemaOf {
     return {{"type", "array"}, {"items", number_schema(std::get<NumberRange>(key.rule))}, {"maxItems", 1000}};
   }
   Json operator()(const std::string*) const {
-    if (const auto* choices = std::get_if<Choices>(&key.rule)) return text_schema(*choices);
-    Json schema{{"type", "string"}};
-    if (key.rule.index() == 0) return schema;
-    if (std::get<Text>(key.rule) == Text::kName) {
-      schema = name_schema();
-    } else if (std::get<Text>(key.rule) == Text::kTime) {
-      schema["pattern"] =
-          "^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\\.[0-9]*)?)?(Z|\\+00:00))?$";
-    } else {
-      schema = path_schema();
-    }
-    return schema;
+    if (const auto* choices = std::get_if<Choices>(&key.rule)) return word_schema(*choices);
+    return text();
   }
   Json operator()(const std::vector<std::string>*) const {
-    return {{"type", "array"}, {"items", pattern_schema()}, {"maxItems", 1000}, {"uniqueItems", true}};
+    return {
+        {"type", "array"}, {"items", text_schema(Text::kPattern)}, {"maxItems", 1000}, {"uniqueItems", true}};
   }
   Json operator()(const std::vector<SchedulePhase>*) const {
-    return {{"type", "array"}, {"items", phase_schema()}, {"maxItems", 1000}};
+    return {{"type", "array"}, {"items", text_schema(Text::kPhase)}, {"maxItems", 1000}};
   }
   Json operator()(const PatternMap<bool>*) const {
     return map_schema(switch_schema(std::get<Choices>(key.rule)));
@@ -145,17 +125,17 @@ struct SchemaOf {
     return map_schema(number_schema(std::get<NumberRange>(key.rule)));
   }
   Json operator()(const PatternMap<FloatType>*) const {
-    return map_schema(text_schema(std::get<Choices>(key.rule)));
+    return map_schema(word_schema(std::get<Choices>(key.rule)));
   }
-  Json operator()(const PatternMap<std::string>*) const {
-    return map_schema(key.rule.index() == 0 ? Json{{"type", "string"}} : path_schema());
-  }
+  Json operator()(const PatternMap<std::string>*) const { return map_schema(text()); }
 
+  [[nodiscard]] Json text() const {
+    const auto* kind = std::get_if<Text>(&key.rule);
+    return kind == nullptr ? Json{{"type", "string"}} : text_schema(*kind);
+  }
   [[nodiscard]] Json map_schema(const Json& value) const {
     return {{"type", "object"},
-            {"propertyNames", key.names == Text::kPath   ? path_schema()
-                              : key.names == Text::kName ? name_schema()
-                                                         : pattern_schema()},
+            {"propertyNames", text_schema(key.names)},
             {"maxProperties", 1000},
             {"additionalProperties", value}};
   }
