@@ -143,13 +143,19 @@ class Entries {
 
   bool read(const Node& list, std::vector<SchedulePhase>& field) {
     std::vector<std::string> texts;
-    const bool readable = read(list, texts);
-    check_phases(list);
-    if (!readable || !good_) return false;
-    std::vector<SchedulePhase> phases(texts.size());
-    for (std::size_t i = 0; i < texts.size(); ++i) (void)read_phase(texts[i], phases[i]);
-    field = std::move(phases);
-    return true;
+    (void)read(list, texts);
+    std::vector<SchedulePhase> phases(list.items.size());
+    for (std::size_t i = 0; i < phases.size(); ++i) {
+      const Node& item = list.items[i];
+      if (item.kind != Node::Kind::kScalar || !read_phase(item.text, phases[i]).empty()) continue;
+      if (phases[i].steps == 0 && i + 1 < phases.size())
+        report(item.at,
+               str(shown(item.text),
+                   " has no number of steps, which only the last phase may omit; expected, for example, '",
+                   item.text, " 100'"));
+    }
+    if (good_) field = std::move(phases);
+    return good_;
   }
 
   bool read_map(const Node& map, const Slot& slot) {
@@ -206,21 +212,6 @@ class Entries {
     if (is_new || kind == Text::kPhase) return;
     report(node.at,
            str(shown(node.text), " given twice; first on line ", first->second.line, "; remove one"));
-  }
-
-  /// Every phase except the last must have a number of steps.
-  void check_phases(const Node& list) {
-    for (std::size_t i = 0; i + 1 < list.items.size(); ++i) {
-      const Node& item = list.items[i];
-      SchedulePhase phase;
-      if (item.kind != Node::Kind::kScalar || !read_phase(item.text, phase).empty()) continue;
-      if (phase.steps == 0) {
-        report(item.at,
-               str(shown(item.text),
-                   " has no number of steps, which only the last phase may omit; expected, for example, '",
-                   item.text, " 100'"));
-      }
-    }
   }
 
   template <class Value>
