@@ -3,16 +3,9 @@
 #include <algorithm>
 
 #include "base/str.h"
+#include "recipe/keys/keys.h"
 
 namespace echelon::recipe {
-namespace {
-
-/// "train" of "train.steps"; "data.validation" of "data.validation.path".
-std::string section_of(const std::string& key) {
-  return key.substr(0, key.rfind('.'));
-}
-
-}  // namespace
 
 void set_values(const std::vector<std::string>& overrides, std::vector<DraftLine>& lines) {
   for (const std::string& text : overrides) {
@@ -27,7 +20,7 @@ void set_values(const std::vector<std::string>& overrides, std::vector<DraftLine
       continue;
     }
     const auto last = std::find_if(lines.rbegin(), lines.rend(), [&](const DraftLine& line) {
-      return section_of(line.key) == section_of(key);
+      return parent_of(line.key) == parent_of(key);
     });
     lines.insert(last.base() == lines.begin() ? lines.end() : last.base(), {key, value, chosen});
   }
@@ -38,7 +31,7 @@ std::string yaml_of(const std::vector<DraftLine>& lines, const std::string& head
   std::string text = heading;
   std::string open;  // the section of the line before
   for (const DraftLine& line : lines) {
-    const std::string section = section_of(line.key);
+    const std::string section = parent_of(line.key);
     if (section != open) {
       const std::size_t point = section.find('.');
       const std::string outer = section.substr(0, point);

@@ -119,17 +119,13 @@ ModelPreset pythia(const char* name, const char* what, const LlamaSize& size) {
   return preset;
 }
 
-ModelPreset gpt_neox_20b(const LlamaSize& size) {
-  ModelPreset preset = pythia("gpt_neox_20b", "GPT-NeoX 20B", size);
-  preset.model.hidden_act = HiddenAct::kGeluFast;
-  return preset;
-}
-
 std::vector<ModelPreset> gpt_neoxes() {
   const auto size = [](std::int64_t vocabulary, std::int64_t hidden, std::int64_t layers,
                        std::int64_t heads) {
     return LlamaSize{vocabulary, hidden, 4 * hidden, layers, heads, heads, 2048};
   };
+  ModelPreset neox = pythia("gpt_neox_20b", "GPT-NeoX 20B", size(50432, 6144, 44, 64));
+  neox.model.hidden_act = HiddenAct::kGeluFast;
   return {
       pythia("pythia_70m", "Pythia 70M", size(50304, 512, 6, 8)),
       pythia("pythia_160m", "Pythia 160M", size(50304, 768, 12, 12)),
@@ -139,7 +135,7 @@ std::vector<ModelPreset> gpt_neoxes() {
       pythia("pythia_2_8b", "Pythia 2.8B", size(50304, 2560, 32, 32)),
       pythia("pythia_6_9b", "Pythia 6.9B", size(50432, 4096, 32, 32)),
       pythia("pythia_12b", "Pythia 12B", size(50688, 5120, 36, 40)),
-      gpt_neox_20b(size(50432, 6144, 44, 64)),
+      neox,
   };
 }
 

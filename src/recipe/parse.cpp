@@ -109,11 +109,10 @@ class Parser {
     LoadedRecipe loaded{recipe_, {}};
     for (const Key& key : keys()) {
       const auto given = given_.find(key.path);
-      std::string& origin_of_key = loaded.origins[key.path];
-      if (given != given_.end())
-        origin_of_key = origin(key.path, given->second);
-      else
-        origin_of_key = is_from_source(key) ? source_.origin : "default";
+      const bool from_source = sets(source_, key.path) && is_used(key.path, recipe_);
+      loaded.origins[key.path] = given != given_.end() ? origin(key.path, given->second)
+                                 : from_source         ? source_.origin
+                                                       : "default";
     }
     return loaded;
   }
@@ -161,10 +160,6 @@ class Parser {
     if (adadelta && !given_.contains("optim.eps")) optim.eps = 1e-6;
     if ((adadelta || optim.kind == OptimKind::kSgd) && !given_.contains("optim.weight_decay"))
       optim.weight_decay = 0;
-  }
-
-  [[nodiscard]] bool is_from_source(const Key& key) const {
-    return sets(source_, key.path) && is_used(key.path, recipe_);
   }
 
   void follow_include(const Node& root, const std::filesystem::path& path) {
