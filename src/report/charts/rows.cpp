@@ -52,16 +52,16 @@ std::string axis_below(const Ticks& ticks, double from, double scale, double lef
 
 }  // namespace
 
-std::string bar_chart(const Frame& frame, const std::vector<Key>& keys, const std::vector<BarRow>& rows,
+std::string bar_chart(const Frame& frame, const std::vector<Key>& keys, const std::vector<ValueRow>& rows,
                       Quantity quantity) {
   constexpr double kBar = 13;
   constexpr double kAbove = 8;
   double most = 0;
-  for (const BarRow& row : rows) {
+  for (const ValueRow& row : rows) {
     for (const double value : row.values) most = std::isfinite(value) ? std::max(most, value) : most;
   }
   if (!(most > 0)) return "";
-  const double left = left_for(mapped(rows, &BarRow::name));
+  const double left = left_for(mapped(rows, &ValueRow::name));
   const double scale = (kRowsWidth - left - kRowsRight - 70) / most;  // room for the value behind a bar
   const double row_height = kBar * static_cast<double>(keys.size()) + kRowGap;
   const double bottom = kAbove + row_height * static_cast<double>(rows.size());
@@ -70,7 +70,7 @@ std::string bar_chart(const Frame& frame, const std::vector<Key>& keys, const st
   Table data{.columns = {""}};
   for (const Key& key : keys) data.columns.push_back(key.name);
   double y = kAbove + kRowGap / 2;
-  for (const BarRow& row : rows) {
+  for (const ValueRow& row : rows) {
     svg += row_name(row.name, left, y + (row_height - kRowGap) / 2);
     std::vector<std::string> cells{row.name};
     for (std::size_t i = 0; i < row.values.size(); ++i, y += kBar) {
@@ -89,27 +89,27 @@ std::string bar_chart(const Frame& frame, const std::vector<Key>& keys, const st
   return figure(frame, keys, kRowsWidth, bottom + 48, svg, data);
 }
 
-std::string share_chart(const Frame& frame, const std::vector<Key>& keys, const std::vector<ShareRow>& rows,
+std::string share_chart(const Frame& frame, const std::vector<Key>& keys, const std::vector<ValueRow>& rows,
                         const Table& data) {
   constexpr double kBar = 30;
   constexpr double kAbove = 6;
   const bool named = rows.size() > 1;
-  const double left = named ? left_for(mapped(rows, &ShareRow::name)) : 8;
+  const double left = named ? left_for(mapped(rows, &ValueRow::name)) : 8;
   const double width = kRowsWidth - left - kRowsRight;
   const double bottom = kAbove + (kBar + kRowGap) * static_cast<double>(rows.size());
   std::string svg = axis_below(linear_ticks(0, 1, 5, Quantity::kShare), 0, width, left, kAbove, bottom,
                                "% of the seconds", kRowsWidth);
   double y = kAbove + kRowGap / 2;
-  for (const ShareRow& row : rows) {
+  for (const ValueRow& row : rows) {
     double sum = 0;
-    for (const double part : row.parts) sum += part;
+    for (const double part : row.values) sum += part;
     if (named) svg += row_name(row.name, left, y + kBar / 2);
     double x = left;
-    for (std::size_t i = 0; i < row.parts.size() && sum > 0; ++i) {
-      if (!(row.parts[i] > 0)) continue;
-      const double size = row.parts[i] / sum * width;
+    for (std::size_t i = 0; i < row.values.size() && sum > 0; ++i) {
+      if (!(row.values[i] > 0)) continue;
+      const double size = row.values[i] / sum * width;
       svg += rectangle(keys[i].style, x, y, size, kBar,
-                       str(keys[i].name, ": ", shown(row.parts[i] / sum, Quantity::kShare)));
+                       str(keys[i].name, ": ", shown(row.values[i] / sum, Quantity::kShare)));
       x += size;
     }
     y += kBar + kRowGap;

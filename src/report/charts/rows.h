@@ -6,22 +6,18 @@
 
 namespace echelon::report {
 
-/// A row of horizontal bars: one or more values of the same thing.
-struct BarRow {
+/// The values of one thing.
+struct ValueRow {
   std::string name;
   std::vector<double> values;  ///< one for each key; NaN: not known
 };
 /// Bars below one another, a group for each row.
 [[nodiscard]] std::string bar_chart(const Frame& frame, const std::vector<Key>& keys,
-                                    const std::vector<BarRow>& rows, Quantity quantity);
+                                    const std::vector<ValueRow>& rows, Quantity quantity);
 
-/// One bar for each row, made of parts that sum to the whole width. `labels` beside `rows`.
-struct ShareRow {
-  std::string name;
-  std::vector<double> parts;  ///< one for each key
-};
+/// One bar for each row, made of its values, which sum to the whole width.
 [[nodiscard]] std::string share_chart(const Frame& frame, const std::vector<Key>& keys,
-                                      const std::vector<ShareRow>& rows, const Table& data);
+                                      const std::vector<ValueRow>& rows, const Table& data);
 
 /// Spans of time in rows.
 struct TimeRow {

@@ -85,16 +85,16 @@ std::string goodput(const std::vector<RunView>& runs) {
     const std::size_t rank = rank_of(name);
     keys.push_back({name, rank < kKinds.size() ? kKinds[rank].style : kAreaStyles - 1, Key::Mark::kArea});
   }
-  std::vector<ShareRow> rows;
+  std::vector<ValueRow> rows;
   Table shares{.columns = {"spent on"}};
   for (const std::string& name : names) shares.rows.push_back({name});
   for (std::size_t run = 0; run < runs.size(); ++run) {
     const Account& account = runs[run].run.account;
     shares.columns.push_back(labels[run]);
-    ShareRow row{.name = labels[run]};
+    ValueRow row{.name = labels[run]};
     for (std::size_t i = 0; i < names.size(); ++i) {
       const Part* part = part_of(account, names[i]);
-      row.parts.push_back(part == nullptr ? 0 : part->seconds);
+      row.values.push_back(part == nullptr ? 0 : part->seconds);
       shares.rows[i].push_back(
           part == nullptr ? "-" : str(shown_per_mille(part->per_mille), ", ", shown_time(part->seconds)));
     }

@@ -19,10 +19,10 @@ std::string against_forecast(const RunView& view, const Frame& frame, std::strin
   std::vector<Key> keys{{"predicted", 3, Key::Mark::kArea}, {"measured", 0, Key::Mark::kArea}};
   const bool logged = group == "memory category" && !view.metrics.names(kPrefix).empty();
   if (logged) keys.push_back({"last line of metrics", 2, Key::Mark::kArea});
-  std::vector<BarRow> rows;
+  std::vector<ValueRow> rows;
   for (const Prediction& one : view.run.predictions) {
     if (one.group != group) continue;
-    BarRow row{.name = one.name, .values = {or_unknown(one.predicted), or_unknown(one.measured)}};
+    ValueRow row{.name = one.name, .values = {or_unknown(one.predicted), or_unknown(one.measured)}};
     if (logged) {
       const Series* series = view.metrics.find(str(kPrefix, one.name));
       row.values.push_back(series == nullptr ? std::nan("") : series->last().y);
