@@ -14,6 +14,7 @@
 #include "book/books.h"
 #include "book/caching_allocator.h"
 #include "book/dispatch.h"
+#include "book/operations.h"
 
 namespace echelon::book {
 namespace {
@@ -168,7 +169,7 @@ at::Device recording_device() {
     register_views(library);
     record_on_device(library);
     static torch::Library rest(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
-    record_the_rest(rest);
+    rest.fallback(torch::CppFunction::makeFromBoxedFunction<&book>());
     return true;
   }();
   return {registered ? kType : at::kCPU, 0};

@@ -97,10 +97,6 @@ void record_on_device(torch::Library& library) {
   record_whole(library, kWholeOnDevice);
 }
 
-void record_the_rest(torch::Library& library) {
-  library.fallback(torch::CppFunction::makeFromBoxedFunction<&book>());
-}
-
 Recording::Recording() : threads_(at::get_num_threads()) {
   replaced() = std::make_unique<torch::Library>(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__,
                                                 __LINE__);

@@ -11,7 +11,4 @@ void record_on_device(torch::Library& library);
 /// Returns whether the operation has a kernel on a CPU and is recorded.
 [[nodiscard]] bool is_recorded(const c10::OperatorName& name);
 
-/// Registers the recording function for every operation without a kernel of its own.
-void record_the_rest(torch::Library& library);
-
 }  // namespace echelon::book
