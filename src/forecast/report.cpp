@@ -1,6 +1,7 @@
 #include "forecast/report.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "base/number.h"
@@ -76,6 +77,18 @@ std::string time_lines(const ReportTitle& title, const Rehearsed& r, const Outlo
                 duration(t.save_every_s));
   }
   return text + '\n';
+}
+
+const char* limit_of(Cost cost) {
+  switch (cost) {
+    case Cost::kProduct:
+    case Cost::kFp8Product:
+    case Cost::kAttention:
+    case Cost::kAttentionBackward: return "arithmetic";
+    case Cost::kMemory: return "memory";
+    case Cost::kHostCopy: return "host link";
+  }
+  return "";
 }
 
 nlohmann::json time_json(const Rehearsed& r, const Outlook::Time& t) {
@@ -206,6 +219,24 @@ std::string json_report(const ReportTitle& title, const Rehearsed& r, const Outl
         {"node_memory_bytes", o.node_memory_saves}}}};
   if (o.time) json.update(time_json(r, *o.time));
   return json.dump(2) + '\n';
+}
+
+std::string operations_table(const Timeline& timeline) {
+  using Row = std::pair<std::string, NameTotal>;
+  std::vector<Row> rows(timeline.by_name.begin(), timeline.by_name.end());
+  std::ranges::sort(rows, [](const Row& a, const Row& b) { return a.second.seconds > b.second.seconds; });
+  std::string text =
+      "operation                      count     TFLOP     GB moved   ms      share  limited by\n";
+  constexpr double kGiga = 1e9;
+  constexpr double kTera = 1e12;
+  for (const auto& [name, total] : rows) {
+    char line[160];
+    std::snprintf(line, sizeof(line), "%-30s %-9lld %-9.3f %-10.2f %-7.2f %4.1f %%  %s\n", name.c_str(),
+                  static_cast<long long>(total.count), total.flops / kTera, total.bytes / kGiga,
+                  total.seconds * 1e3, 100 * total.seconds / timeline.step_s, limit_of(total.cost));
+    text += line;
+  }
+  return text;
 }
 
 }  // namespace echelon::forecast
