@@ -14,152 +14,140 @@ namespace echelon::recipe {
 namespace {
 
 void require_validation_data(const Recipe& recipe, const std::string& key, std::int64_t interval,
-                             std::vector<Conflict>& found) {
+                             Conflicts& found) {
   const ValidationDataOptions& given = recipe.data.validation;
   if (interval == 0 || !given.path.empty() || given.samples > 0) return;
   if (!given.sources.empty() && key != "data.validation.generate") return;
   if (recipe.data.kind == DataKind::kSyntheticImages) {
-    found.push_back({{"data.validation.samples", key},
-                     str("data.validation.samples is 0; ", key, " is ", interval,
-                         ": set the number of images to generate for validation, or set ", key, ": 0")});
+    found.add({"data.validation.samples", key}, "data.validation.samples is 0; ", key, " is ", interval,
+              ": set the number of images to generate for validation, or set ", key, ": 0");
     return;
   }
-  found.push_back({{"data.validation.path", key},
-                   str("data.validation.path is missing; ", key, " is ", interval,
-                       ": name a token file, or set ", key, ": 0")});
+  found.add({"data.validation.path", key}, "data.validation.path is missing; ", key, " is ", interval,
+            ": name a token file, or set ", key, ": 0");
 }
 
-void check_data(const Recipe& recipe, std::vector<Conflict>& found) {
+void check_data(const Recipe& recipe, Conflicts& found) {
   const DataKind kind = recipe.data.kind;
   const bool has_file = kind == DataKind::kTokens || kind == DataKind::kPairs || gives_chats(kind);
   if (has_file && recipe.data.path.empty() && recipe.data.mixture.empty()) {
-    found.push_back({{"data.path", "data.kind"},
-                     str("data.path is missing; data.kind: ", word_of(kind),
-                         " reads a token file: make one with `echelon prepare` and name it "
-                         "here, or set data.kind: synthetic_",
-                         kind == DataKind::kPairs ? "pairs" : "tokens")});
+    found.add({"data.path", "data.kind"}, "data.path is missing; data.kind: ", word_of(kind),
+              " reads a token file: make one with `echelon prepare` and name it "
+              "here, or set data.kind: synthetic_",
+              kind == DataKind::kPairs ? "pairs" : "tokens");
   }
   if (has_file && !recipe.data.path.empty() && !recipe.data.mixture.empty()) {
-    found.push_back({{"data.mixture", "data.path"},
-                     "data.mixture and data.path are both given; training reads one of them: add the file of "
-                     "data.path to data.mixture, or remove one"});
+    found.add({"data.mixture", "data.path"},
+              "data.mixture and data.path are both given; training reads one of them: add the file of "
+              "data.path to data.mixture, or remove one");
   }
   if (!recipe.data.validation.path.empty() && !recipe.data.validation.sources.empty()) {
-    found.push_back(
-        {{"data.validation.sources", "data.validation.path"},
-         "data.validation.sources and data.validation.path are both given; validation reads one of "
-         "them: add the file of data.validation.path to data.validation.sources, or remove one"});
+    found.add({"data.validation.sources", "data.validation.path"},
+              "data.validation.sources and data.validation.path are both given; validation reads one of "
+              "them: add the file of data.validation.path to data.validation.sources, or remove one");
   }
   const bool wants_pairs = takes_pairs(recipe.model.kind);
   if (gives_pairs(kind) != wants_pairs && !gives_images(kind) && !takes_images(recipe.model.kind)) {
-    found.push_back(
-        {{"data.kind", "model.kind"},
-         str("data.kind is ", word_of(kind), "; model.kind: ", word_of(recipe.model.kind), " trains on ",
-             wants_pairs ? "pairs or synthetic_pairs" : "tokens, chat, preference or synthetic_tokens")});
+    found.add({"data.kind", "model.kind"}, "data.kind is ", word_of(kind),
+              "; model.kind: ", word_of(recipe.model.kind), " trains on ",
+              wants_pairs ? "pairs or synthetic_pairs" : "tokens, chat, preference or synthetic_tokens");
   }
   require_validation_data(recipe, "train.validate_every_steps", recipe.train.validate_every_steps, found);
   require_validation_data(recipe, "train.validate_every_epochs", recipe.train.validate_every_epochs, found);
   require_validation_data(recipe, "data.validation.generate", recipe.data.validation.generate, found);
   if (kind == DataKind::kPreference && recipe.data.seq_len < 2) {
-    found.push_back({{"data.seq_len", "data.kind"},
-                     "data.seq_len is 1; expected at least 2 with data.kind: preference, for two answers"});
+    found.add({"data.seq_len", "data.kind"},
+              "data.seq_len is 1; expected at least 2 with data.kind: preference, for two answers");
   }
   const std::int64_t longest = longest_sequence(recipe.model);
   if (is_used("model.max_positions", recipe) && recipe.data.seq_len > longest) {
     const bool dynamic = longest < recipe.model.max_positions;
-    found.push_back(
-        {{"data.seq_len", dynamic ? "model.rope_scaling.original_positions" : "model.max_positions"},
-         dynamic ? str("data.seq_len is ", recipe.data.seq_len,
-                       "; expected at most model.rope_scaling.original_positions (", longest,
-                       "): beyond it, frequencies of kind ", word_of(recipe.model.rope_scaling.kind),
-                       " depend on the batch; lower data.seq_len",
-                       recipe.model.kind == ModelKind::kPhi3 ? "" : ", or choose kind yarn or linear")
-                 : str("data.seq_len is ", recipe.data.seq_len, "; expected at most model.max_positions (",
-                       longest, "): lower the former or raise the latter")});
+    found.add({"data.seq_len", dynamic ? "model.rope_scaling.original_positions" : "model.max_positions"},
+              dynamic
+                  ? str("data.seq_len is ", recipe.data.seq_len,
+                        "; expected at most model.rope_scaling.original_positions (", longest,
+                        "): beyond it, frequencies of kind ", word_of(recipe.model.rope_scaling.kind),
+                        " depend on the batch; lower data.seq_len",
+                        recipe.model.kind == ModelKind::kPhi3 ? "" : ", or choose kind yarn or linear")
+                  : str("data.seq_len is ", recipe.data.seq_len, "; expected at most model.max_positions (",
+                        longest, "): lower the former or raise the latter"));
   }
 }
 
-void check_training(const Recipe& recipe, std::vector<Conflict>& found) {
+void check_training(const Recipe& recipe, Conflicts& found) {
   const TrainOptions& train = recipe.train;
   if (train.epochs == 0 && recipe.schedule.warmup_steps > train.steps) {
-    found.push_back({{"schedule.warmup_steps", "train.steps"},
-                     str("schedule.warmup_steps is ", recipe.schedule.warmup_steps,
-                         "; expected at most train.steps (", train.steps, ")")});
+    found.add({"schedule.warmup_steps", "train.steps"}, "schedule.warmup_steps is ",
+              recipe.schedule.warmup_steps, "; expected at most train.steps (", train.steps, ")");
   }
   if (recipe.schedule.min_lr > recipe.optim.lr) {
-    found.push_back(
-        {{"schedule.min_lr", "optim.lr"},
-         str("schedule.min_lr is ", shortest(recipe.schedule.min_lr), "; expected at most optim.lr (",
-             shortest(recipe.optim.lr), "), the peak it falls from")});
+    found.add({"schedule.min_lr", "optim.lr"}, "schedule.min_lr is ", shortest(recipe.schedule.min_lr),
+              "; expected at most optim.lr (", shortest(recipe.optim.lr), "), the peak it falls from");
   }
   if (train.global_batch_size % train.micro_batch_size != 0) {
-    found.push_back(
-        {{"train.global_batch_size", "train.micro_batch_size"},
-         str("train.global_batch_size is ", train.global_batch_size,
-             "; expected a multiple of train.micro_batch_size (", train.micro_batch_size,
-             ") x ranks, such as ", nearest_multiples(train.global_batch_size, train.micro_batch_size))});
+    found.add({"train.global_batch_size", "train.micro_batch_size"}, "train.global_batch_size is ",
+              train.global_batch_size, "; expected a multiple of train.micro_batch_size (",
+              train.micro_batch_size, ") x ranks, such as ",
+              nearest_multiples(train.global_batch_size, train.micro_batch_size));
   }
   if (!(Checked(train.steps) * train.global_batch_size * recipe.data.seq_len).value()) {
-    found.push_back({{"train.steps", "train.global_batch_size", "data.seq_len"},
-                     str("train.steps x train.global_batch_size x data.seq_len (", train.steps, " x ",
-                         train.global_batch_size, " x ", recipe.data.seq_len,
-                         ") is more than 2^63 tokens; lower one of them")});
+    found.add({"train.steps", "train.global_batch_size", "data.seq_len"},
+              "train.steps x train.global_batch_size x data.seq_len (", train.steps, " x ",
+              train.global_batch_size, " x ", recipe.data.seq_len,
+              ") is more than 2^63 tokens; lower one of them");
   }
 }
 
-void check_evaluation(const Recipe& recipe, std::vector<Conflict>& found) {
+void check_evaluation(const Recipe& recipe, Conflicts& found) {
   const EvaluationOptions& evaluation = recipe.evaluation;
   const auto is_task = [&](const std::string& name) {
     return std::ranges::any_of(evaluation.tasks, [&](const auto& task) { return task.first == name; });
   };
   const auto require_task = [&](const char* key, const std::string& name) {
     if (is_task(name)) return;
-    found.push_back({{key, "evaluation.tasks"},
-                     str(key, " names '", name,
-                         "', which evaluation.tasks does not have: add it there, or correct the name")});
+    found.add({key, "evaluation.tasks"}, key, " names '", name,
+              "', which evaluation.tasks does not have: add it there, or correct the name");
   };
   for (const auto& [name, file] : evaluation.prefix) require_task("evaluation.prefix", name);
   for (const auto& [name, text] : evaluation.until) {
     require_task("evaluation.until", name);
     if (text.empty())
-      found.push_back({{"evaluation.until"},
-                       str("evaluation.until of '", name,
-                           "' is empty, so every answer would end at once; name a text, or remove it for a "
-                           "line feed")});
+      found.add({"evaluation.until"}, "evaluation.until of '", name,
+                "' is empty, so every answer would end at once; name a text, or remove it for a "
+                "line feed");
   }
   for (const auto& [name, text] : evaluation.after) require_task("evaluation.after", name);
   if (!evaluation.best.empty()) require_task("evaluation.best", evaluation.best);
   if (evaluation.tasks.empty()) return;
   if (!is_decoder_only(recipe.model.kind)) {
-    found.push_back({{"evaluation.tasks", "model.kind"},
-                     str("evaluation.tasks is set, which model.kind: ", word_of(recipe.model.kind),
-                         " cannot answer; expected a decoder-only language model, or no tasks")});
+    found.add({"evaluation.tasks", "model.kind"},
+              "evaluation.tasks is set, which model.kind: ", word_of(recipe.model.kind),
+              " cannot answer; expected a decoder-only language model, or no tasks");
   } else if (is_synthetic(recipe.data.kind) && recipe.data.tokenizer.empty()) {
-    found.push_back({{"evaluation.tasks", "data.tokenizer"},
-                     str("evaluation.tasks is set, but data.kind: ", word_of(recipe.data.kind),
-                         " has no tokenizer to read its questions with; name one in data.tokenizer")});
+    found.add({"evaluation.tasks", "data.tokenizer"},
+              "evaluation.tasks is set, but data.kind: ", word_of(recipe.data.kind),
+              " has no tokenizer to read its questions with; name one in data.tokenizer");
   }
 }
 
-void check_cluster(const ClusterOptions& cluster, std::vector<Conflict>& found) {
+void check_cluster(const ClusterOptions& cluster, Conflicts& found) {
   constexpr double kBeats = 3;  // one late heartbeat must not end a run
   if (cluster.heartbeat_timeout_s == 0 ||
       cluster.heartbeat_timeout_s >= kBeats * cluster.heartbeat_interval_s)
     return;
-  found.push_back({{"cluster.heartbeat_timeout_s", "cluster.heartbeat_interval_s"},
-                   str("cluster.heartbeat_timeout_s is ", shortest(cluster.heartbeat_timeout_s),
-                       "; expected at least three times cluster.heartbeat_interval_s (",
-                       shortest(cluster.heartbeat_interval_s), "), or 0 for no heartbeats")});
+  found.add({"cluster.heartbeat_timeout_s", "cluster.heartbeat_interval_s"},
+            "cluster.heartbeat_timeout_s is ", shortest(cluster.heartbeat_timeout_s),
+            "; expected at least three times cluster.heartbeat_interval_s (",
+            shortest(cluster.heartbeat_interval_s), "), or 0 for no heartbeats");
 }
 
 }  // namespace
 
 std::vector<Conflict> conflicts(const Recipe& recipe) {
-  std::vector<Conflict> found;
+  Conflicts found;
   find_model_conflicts(recipe.model, found);
-  if (found.empty()) {
-    for (LoraFault& fault : lora_faults(recipe.model, recipe.lora))
-      found.push_back({std::move(fault.keys), std::move(fault.text)});
+  if (found.all.empty()) {
+    for (const LoraFault& fault : lora_faults(recipe.model, recipe.lora)) found.add(fault.keys, fault.text);
   }
   check_data(recipe, found);
   find_image_conflicts(recipe, found);
@@ -167,7 +155,7 @@ std::vector<Conflict> conflicts(const Recipe& recipe) {
   check_evaluation(recipe, found);
   check_cluster(recipe.cluster, found);
   find_contradictions(recipe, found);
-  return found;
+  return std::move(found.all);
 }
 
 std::string how_to_unset(const Conflict& conflict, const std::map<std::string, Position>& given,

@@ -1,8 +1,10 @@
 #pragma once
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/str.h"
 #include "recipe/check/faults.h"
 #include "recipe/recipe.h"
 
@@ -12,6 +14,16 @@ namespace echelon::recipe {
 struct Conflict {
   std::vector<std::string> keys;  ///< the keys involved; the first is the one to change
   std::string text;               ///< one line: what is wrong, what was expected, what to do
+};
+
+/// Those found so far.
+struct Conflicts {
+  std::vector<Conflict> all;
+  /// `parts` together are the text.
+  template <class... Parts>
+  void add(std::vector<std::string> keys, const Parts&... parts) {
+    all.push_back({std::move(keys), str(parts...)});
+  }
 };
 
 /// All conflicts that can be found without the number of ranks: model arithmetic, missing file names,

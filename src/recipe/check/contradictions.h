@@ -1,6 +1,5 @@
 #pragma once
 #include <string_view>
-#include <vector>
 
 #include "recipe/check/check.h"
 
@@ -12,15 +11,15 @@ namespace echelon::recipe {
 
 /// Adds conflicts of a model's sizes: heads that do not divide the width, patches that do not divide the
 /// image, more parameters than any run can hold.
-void find_model_conflicts(const ModelOptions& model, std::vector<Conflict>& found);
+void find_model_conflicts(const ModelOptions& model, Conflicts& found);
 
 /// Adds conflicts of image data: images for a token model or tokens for an image model, per-channel values
 /// for a different number of channels, a crop larger than its image.
-void find_image_conflicts(const Recipe& recipe, std::vector<Conflict>& found);
+void find_image_conflicts(const Recipe& recipe, Conflicts& found);
 
 /// Adds contradictions among the options of sharding, precision, optimizer, schedule and training: a key set
 /// to a non-default value that another key makes meaningless, types that an optimizer cannot train, phases
 /// that do not fit into the run.
-void find_contradictions(const Recipe& recipe, std::vector<Conflict>& found);
+void find_contradictions(const Recipe& recipe, Conflicts& found);
 
 }  // namespace echelon::recipe

@@ -116,9 +116,9 @@ TEST(ValidateForSize, ReportsBatchAndMeshTogether) {
 
 /// What is wrong with the sizes of a model.
 std::vector<std::string> model_faults(const ModelOptions& model) {
-  std::vector<recipe::Conflict> found;
+  recipe::Conflicts found;
   recipe::find_model_conflicts(model, found);
-  return mapped(found, &recipe::Conflict::text);
+  return mapped(found.all, &recipe::Conflict::text);
 }
 
 TEST(ModelConflicts, AreJudgedByKind) {

@@ -161,9 +161,9 @@ TEST(Contradictions, AreReportedOfStepsAndSchedules) {
 }
 
 TEST(Contradictions, AreNotSeenInDefaultsOfUnusedKeys) {
-  std::vector<recipe::Conflict> found;
+  recipe::Conflicts found;
   recipe::find_contradictions(Recipe(), found);
-  EXPECT_TRUE(found.empty());
+  EXPECT_TRUE(found.all.empty());
 }
 
 TEST(Contradictions, SayHowToUnsetWhatStandsInAnotherText) {

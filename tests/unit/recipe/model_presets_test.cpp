@@ -81,10 +81,10 @@ TEST(ModelPresets, AreSoundModelsThatSetOnlyWhatTheirKindUses) {
     EXPECT_TRUE(names.insert(preset.name).second) << preset.name;
     Recipe recipe;
     recipe.model = preset.model;
-    std::vector<recipe::Conflict> found;
+    recipe::Conflicts found;
     recipe::find_model_conflicts(recipe.model, found);
     recipe::find_contradictions(recipe, found);
-    for (const recipe::Conflict& conflict : found) ADD_FAILURE() << preset.name << ": " << conflict.text;
+    for (const recipe::Conflict& conflict : found.all) ADD_FAILURE() << preset.name << ": " << conflict.text;
   }
   EXPECT_GE(names.size(), 28u);
 }
