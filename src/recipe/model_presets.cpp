@@ -14,16 +14,19 @@ struct LlamaSize {
   std::int64_t vocabulary, hidden, intermediate, layers, heads, kv_heads, positions;
 };
 
-ModelPreset llama(const char* name, const char* what, const LlamaSize& size, double theta, bool tied) {
+ModelPreset llama(const char* name, const char* what, const LlamaSize& size, double theta, bool tied,
+                  ModelKind kind = ModelKind::kLlama, double norm_eps = ModelOptions{}.norm_eps) {
   return {name,
           what,
-          {.vocab_size = size.vocabulary,
+          {.kind = kind,
+           .vocab_size = size.vocabulary,
            .hidden_size = size.hidden,
            .intermediate_size = size.intermediate,
            .layers = size.layers,
            .heads = size.heads,
            .kv_heads = size.kv_heads,
            .max_positions = size.positions,
+           .norm_eps = norm_eps,
            .rope_theta = theta,
            .tie_embeddings = tied}};
 }
@@ -49,30 +52,16 @@ ModelPreset llama3(const char* name, const char* what, const LlamaSize& size, do
   return preset;
 }
 
-ModelPreset qwen(ModelKind kind, const char* name, const char* what, const LlamaSize& size, bool tied) {
-  ModelPreset preset = llama(name, what, size, 1e6, tied);
-  preset.model.kind = kind;
-  preset.model.norm_eps = 1e-6;
-  return preset;
-}
-
 /// Heads have 128 elements whatever the width.
 ModelPreset qwen3(const char* name, const char* what, const LlamaSize& size, bool tied) {
-  ModelPreset preset = qwen(ModelKind::kQwen3, name, what, size, tied);
+  ModelPreset preset = llama(name, what, size, 1e6, tied, ModelKind::kQwen3, 1e-6);
   preset.model.head_size = 128;
-  return preset;
-}
-
-ModelPreset olmo(ModelKind kind, const char* name, const char* what, const LlamaSize& size) {
-  ModelPreset preset = llama(name, what, size, 5e5, false);
-  preset.model.kind = kind;
-  preset.model.norm_eps = 1e-6;
   return preset;
 }
 
 /// Every 4th block is without the window, and stretched from 8,192 positions on.
 ModelPreset olmo3(const char* name, const char* what, const LlamaSize& size) {
-  ModelPreset preset = olmo(ModelKind::kOlmo3, name, what, size);
+  ModelPreset preset = llama(name, what, size, 5e5, false, ModelKind::kOlmo3, 1e-6);
   preset.model.window = 4096;
   preset.model.full_attention_every = 4;
   preset.model.rope_scaling = {.kind = RopeKind::kYarn, .factor = 8, .original_positions = 8192};
@@ -80,8 +69,7 @@ ModelPreset olmo3(const char* name, const char* what, const LlamaSize& size) {
 }
 
 ModelPreset granite(const char* name, const char* what, const LlamaSize& size, double logits_scaling) {
-  ModelPreset preset = llama(name, what, size, 1e7, true);
-  preset.model.kind = ModelKind::kGranite;
+  ModelPreset preset = llama(name, what, size, 1e7, true, ModelKind::kGranite);
   preset.model.embedding_multiplier = 12;
   preset.model.residual_multiplier = 0.22;
   preset.model.attention_multiplier = 1.0 / static_cast<double>(head_size(preset.model));
@@ -91,18 +79,15 @@ ModelPreset granite(const char* name, const char* what, const LlamaSize& size, d
 
 ModelPreset phi(const char* name, const char* what, const LlamaSize& size, double theta,
                 std::int64_t window) {
-  ModelPreset preset = llama(name, what, size, theta, false);
-  preset.model.kind = ModelKind::kPhi3;
+  ModelPreset preset = llama(name, what, size, theta, false, ModelKind::kPhi3);
   preset.model.window = window;
   return preset;
 }
 
 /// Every 6th block is without the window.
 ModelPreset gemma3(const char* name, const char* what, const LlamaSize& size) {
-  ModelPreset preset = llama(name, what, size, 1e6, true);
-  preset.model.kind = ModelKind::kGemma3Text;
+  ModelPreset preset = llama(name, what, size, 1e6, true, ModelKind::kGemma3Text, 1e-6);
   preset.model.head_size = 256;
-  preset.model.norm_eps = 1e-6;
   preset.model.window = 512;
   preset.model.full_attention_every = 6;
   preset.model.window_rope_theta = 1e4;
@@ -112,8 +97,7 @@ ModelPreset gemma3(const char* name, const char* what, const LlamaSize& size) {
 
 /// A quarter of each head turns.
 ModelPreset pythia(const char* name, const char* what, const LlamaSize& size) {
-  ModelPreset preset = llama(name, what, size, 1e4, false);
-  preset.model.kind = ModelKind::kGptNeoX;
+  ModelPreset preset = llama(name, what, size, 1e4, false, ModelKind::kGptNeoX);
   preset.model.kv_heads = ModelOptions{}.kv_heads;
   preset.model.partial_rotary_factor = 0.25;
   return preset;
@@ -141,18 +125,17 @@ std::vector<ModelPreset> gpt_neoxes() {
 
 std::vector<ModelPreset> newer_families() {
   constexpr auto kOlmo2 = ModelKind::kOlmo2;
-  ModelPreset smollm3 = llama("smollm3_3b", "SmolLM3 3B", {128256, 2048, 11008, 36, 16, 4, 65536}, 5e6, true);
-  smollm3.model.kind = ModelKind::kSmolLm3;
-  smollm3.model.norm_eps = 1e-6;
+  ModelPreset smollm3 = llama("smollm3_3b", "SmolLM3 3B", {128256, 2048, 11008, 36, 16, 4, 65536}, 5e6, true,
+                              ModelKind::kSmolLm3, 1e-6);
   smollm3.model.no_rope_every = 4;
   ModelPreset phi4_mini = phi("phi4_mini", "Phi-4-mini, rotary frequencies not scaled",
                               {200064, 3072, 8192, 32, 24, 8, 4096}, 1e4, 0);
   phi4_mini.model.partial_rotary_factor = 0.75;
   phi4_mini.model.tie_embeddings = true;
   return {
-      olmo(kOlmo2, "olmo2_1b", "OLMo 2 1B", {100352, 2048, 8192, 16, 16, 16, 4096}),
-      olmo(kOlmo2, "olmo2_7b", "OLMo 2 7B", {100352, 4096, 11008, 32, 32, 32, 4096}),
-      olmo(kOlmo2, "olmo2_13b", "OLMo 2 13B", {100352, 5120, 13824, 40, 40, 40, 4096}),
+      llama("olmo2_1b", "OLMo 2 1B", {100352, 2048, 8192, 16, 16, 16, 4096}, 5e5, false, kOlmo2, 1e-6),
+      llama("olmo2_7b", "OLMo 2 7B", {100352, 4096, 11008, 32, 32, 32, 4096}, 5e5, false, kOlmo2, 1e-6),
+      llama("olmo2_13b", "OLMo 2 13B", {100352, 5120, 13824, 40, 40, 40, 4096}, 5e5, false, kOlmo2, 1e-6),
       olmo3("olmo3_7b", "OLMo 3 7B", {100278, 4096, 11008, 32, 32, 32, 65536}),
       olmo3("olmo3_32b", "OLMo 3 32B", {100278, 5120, 27648, 64, 40, 8, 65536}),
       smollm3,
@@ -168,19 +151,17 @@ std::vector<ModelPreset> newer_families() {
 
 std::vector<ModelPreset> llama_families() {
   constexpr auto kQwen2 = ModelKind::kQwen2;
-  ModelPreset mistral =
-      llama("mistral_7b", "Mistral 7B v0.3", {32768, 4096, 14336, 32, 32, 8, 32768}, 1e6, false);
-  mistral.model.kind = ModelKind::kMistral;
   return {
       llama("smollm2_135m", "SmolLM2 135M", {49152, 576, 1536, 30, 9, 3, 8192}, 1e5, true),
       llama("smollm2_1_7b", "SmolLM2 1.7B", {49152, 2048, 8192, 24, 32, 32, 8192}, 1.3e5, true),
       llama3("llama_3_2_1b", "Llama 3.2 1B", {128256, 2048, 8192, 16, 32, 8, 131072}, 32, true),
       llama3("llama_3_2_3b", "Llama 3.2 3B", {128256, 3072, 8192, 28, 24, 8, 131072}, 32, true),
       llama3("llama_3_1_8b", "Llama 3.1 8B", {128256, 4096, 14336, 32, 32, 8, 131072}, 8, false),
-      mistral,
-      qwen(kQwen2, "qwen2_5_0_5b", "Qwen2.5 0.5B", {151936, 896, 4864, 24, 14, 2, 32768}, true),
-      qwen(kQwen2, "qwen2_5_1_5b", "Qwen2.5 1.5B", {151936, 1536, 8960, 28, 12, 2, 32768}, true),
-      qwen(kQwen2, "qwen2_5_7b", "Qwen2.5 7B", {152064, 3584, 18944, 28, 28, 4, 32768}, false),
+      llama("mistral_7b", "Mistral 7B v0.3", {32768, 4096, 14336, 32, 32, 8, 32768}, 1e6, false,
+            ModelKind::kMistral),
+      llama("qwen2_5_0_5b", "Qwen2.5 0.5B", {151936, 896, 4864, 24, 14, 2, 32768}, 1e6, true, kQwen2, 1e-6),
+      llama("qwen2_5_1_5b", "Qwen2.5 1.5B", {151936, 1536, 8960, 28, 12, 2, 32768}, 1e6, true, kQwen2, 1e-6),
+      llama("qwen2_5_7b", "Qwen2.5 7B", {152064, 3584, 18944, 28, 28, 4, 32768}, 1e6, false, kQwen2, 1e-6),
       qwen3("qwen3_0_6b", "Qwen3 0.6B", {151936, 1024, 3072, 28, 16, 8, 40960}, true),
       qwen3("qwen3_1_7b", "Qwen3 1.7B", {151936, 2048, 6144, 28, 16, 8, 40960}, true),
       qwen3("qwen3_4b", "Qwen3 4B", {151936, 2560, 9728, 36, 32, 8, 40960}, true),
