@@ -12,8 +12,9 @@ void Collected::remark(const Setting& setting, std::string_view text) {
       str("line ", setting.line, ": ", printable(setting.path), ": ", printable(setting.text), "; ", text));
 }
 
-void Collected::make(const std::string& key, const std::string& value, const Setting& from) {
-  lines[key] = {key, value, from.path};
+void Collected::make(std::string_view key, std::string_view value, std::string_view comment) {
+  const std::string name(key);
+  lines[name] = {name, std::string(value), std::string(comment)};
 }
 
 void Collected::make_default(const std::string& key, const std::string& value) {

@@ -18,7 +18,7 @@ inline constexpr std::string_view kTheirDefault = "its default there";
 /// The lines of a translated recipe so far, and the settings that several of them are made of.
 struct Collected {
   void remark(const Setting& setting, std::string_view text);
-  void make(const std::string& key, const std::string& value, const Setting& from);
+  void make(std::string_view key, std::string_view value, std::string_view comment);
   /// Makes a line that is not there yet.
   void make_default(const std::string& key, const std::string& value);
   /// The value of a line so far; empty: there is none.

@@ -54,9 +54,9 @@ void make_adapters(Trainer trainer, bool stated, Collected& recipe) {
   if (modules != nullptr && modules->text.find_first_of("()|^$+\\") != std::string::npos)
     recipe.remark(*modules, "name the modules in lora.modules: it takes no regular expression");
   else if (modules != nullptr && !is_all(modules->text))
-    recipe.make("lora.modules", list_of(modules->text), *modules);
+    recipe.make("lora.modules", list_of(modules->text), modules->path);
   if (const Setting* whole = recipe.input("lora.also_train"))
-    recipe.make("lora.also_train", ends_of(whole->text), *whole);
+    recipe.make("lora.also_train", ends_of(whole->text), whole->path);
   if (has_adapters(trainer, stated, recipe)) return make_widths(trainer, recipe);
   // Then their widths mean nothing.
   std::erase_if(recipe.lines, [](const auto& line) { return line.first.starts_with("lora."); });
@@ -77,7 +77,7 @@ bool make_preference(Trainer trainer, Collected& recipe) {
                   "the recipe does not have this objective, which has no equal; for DPO, docs/preference.md, "
                   "set data.kind: preference and train.dpo.beta");
   if (!sigmoid || !(staged || beta != nullptr || loss != nullptr)) return false;
-  if (beta != nullptr) recipe.make("train.dpo.beta", beta->text, *beta);
+  if (beta != nullptr) recipe.make("train.dpo.beta", beta->text, beta->path);
   recipe.make_default("train.dpo.beta", "0.1");
   if (!staged && recipe.lines["optim.lr"].comment == kTheirDefault) recipe.lines["optim.lr"].value = "1.0e-6";
   recipe.remarks.push_back(

@@ -57,7 +57,7 @@ void make_rates(Collected& recipe) {
   const Setting* first = recipe.input("schedule.warmup_start_factor");
   if (!read_number(recipe.made("optim.lr"), lr).empty() || lr == 0) return;
   if (first != nullptr && read_number(first->text, begin).empty()) {
-    recipe.make("schedule.warmup_start_factor", str(begin / lr), *first);
+    recipe.make("schedule.warmup_start_factor", str(begin / lr), first->path);
   } else {
     recipe.lines["schedule.warmup_start_factor"].value = "0.1";
   }
@@ -72,20 +72,20 @@ bool ignores_warmup(Trainer trainer, const Setting* kind) {
 void make_kind(const Setting* kind, Collected& recipe) {
   if (kind == nullptr) return;
   if (const auto word = equal_of(kSchedules, kind->text))
-    recipe.make("schedule.kind", *word, *kind);
+    recipe.make("schedule.kind", *word, kind->path);
   else
     recipe.remark(*kind, "schedule.kind has no equal of it");
 }
 
 /// torchtitan's first step has 1 / `warmup` of the rate, and it decays from the step after the peak.
-void make_torchtitan(std::string_view decay, std::int64_t warmup, const Setting& from, Collected& recipe) {
+void make_torchtitan(std::string_view decay, std::int64_t warmup, const std::string& from,
+                     Collected& recipe) {
   constexpr const char* kStart = "schedule.warmup_start_factor";
   const std::string rise = warmup > 1 ? str("linear_warmup ", warmup - 1, ", ") : "";
   recipe.make("schedule.kind", "sequence", from);
   recipe.make("schedule.sequence", str("[", rise, warmup > 0 ? "constant 1, " : "", decay, "]"), from);
   recipe.lines.erase(kStart);
-  if (warmup > 1)
-    recipe.lines[kStart] = {kStart, shortest(1.0 / static_cast<double>(warmup)), "of linear warm-up"};
+  if (warmup > 1) recipe.make(kStart, shortest(1.0 / static_cast<double>(warmup)), "of linear warm-up");
 }
 
 }  // namespace
@@ -105,7 +105,7 @@ void make_schedule(Trainer trainer, std::optional<std::int64_t> steps, bool stat
     return make_kind(kind, recipe);
   }
   const std::int64_t warmup = warmup_of(trainer, steps, stated, recipe);
-  const Setting from{.path = kind != nullptr ? kind->path : std::string(kTheirDefault)};
+  const std::string from(kind != nullptr ? kind->path : kTheirDefault);
   if (trainer == Trainer::kTorchtitan && (linear || kind->text == "cosine"))
     return make_torchtitan(linear ? "linear_decay" : "cosine", warmup, from, recipe);
   if (linear) {
@@ -117,7 +117,7 @@ void make_schedule(Trainer trainer, std::optional<std::int64_t> steps, bool stat
   make_kind(kind, recipe);
   if (warmup == 0) return;
   if (recipe.made("schedule.kind") == "constant") recipe.make("schedule.kind", "linear_warmup", from);
-  recipe.lines[kWarmup] = {kWarmup, std::to_string(warmup), "of linear warm-up"};
+  recipe.make(kWarmup, std::to_string(warmup), "of linear warm-up");
 }
 
 }  // namespace echelon::recipe

@@ -43,15 +43,15 @@ class Translator : Collected {
     if (!is_known && setting.is_off()) return;
     if (!is_known) return remark(setting, "no equal is known");
     if (const auto word = rule->take == Take::kWords ? equal_of(rule->text, setting.text) : std::nullopt)
-      return make(std::string(rule->key), *word, setting);
+      return make(rule->key, *word, setting.path);
     if (setting.is_off()) return;
     switch (rule->take) {
-      case Take::kCopy: return make(std::string(rule->key), setting.text, setting);
+      case Take::kCopy: return make(rule->key, setting.text, setting.path);
       case Take::kCount:
         if (const auto value = count_of(setting, rule->key))
-          make(std::string(rule->key), std::to_string(*value), setting);
+          make(rule->key, std::to_string(*value), setting.path);
         return;
-      case Take::kText: return make(std::string(rule->key), quoted(setting.text), setting);
+      case Take::kText: return make(rule->key, quoted(setting.text), setting.path);
       case Take::kWords: return remark(setting, str(rule->key, " has no equal of it"));
       case Take::kOwn: return;
       case Take::kOne:
@@ -89,9 +89,8 @@ class Translator : Collected {
   void make_model() {
     if (const Setting* name = input("model.from")) {
       folder_ = last_part(name->text, '/');
-      make("model.from", recipe::quoted(folder_), *name);
-      lines["model.from"].comment +=
-          str("; a folder: hf download ", printable(name->text), " --local-dir ", folder_);
+      make("model.from", recipe::quoted(folder_),
+           str(name->path, "; a folder: hf download ", printable(name->text), " --local-dir ", folder_));
     }
     const auto titan = inputs.find("model.preset");
     if (titan == inputs.end()) return;
@@ -102,7 +101,7 @@ class Translator : Collected {
         "qwen3-4B=qwen3_4b qwen3-8B=qwen3_8b qwen3-14B=qwen3_14b qwen3-32B=qwen3_32b",
         name);
     if (preset)
-      make("model.preset", *preset, titan->second.back());
+      make("model.preset", *preset, titan->second.back().path);
     else
       remark(titan->second.back(),
              str("no preset is this model ('", printable(name), "'); set the sizes of section model"));
@@ -137,10 +136,9 @@ class Translator : Collected {
     if (is_size && !by_share) remark(*validation, "--validation-fraction of the command takes a share");
     if (by_share && share == 0) validation = nullptr;
     const std::string kind = prefers_ ? "preference" : chats ? "chat" : "tokens";
-    lines["data.kind"] = {"data.kind", kind, prefers_ ? "beta or loss_type, taken for DPO's" : ""};
-    lines["data.path"] = {"data.path", "data/train.tok", "see the command above"};
-    if (validation != nullptr)
-      lines["data.validation.path"] = {"data.validation.path", "data/valid.tok", validation->path};
+    make("data.kind", kind, prefers_ ? "beta or loss_type, taken for DPO's" : "");
+    make("data.path", "data/train.tok", "see the command above");
+    if (validation != nullptr) make("data.validation.path", "data/valid.tok", validation->path);
     const bool packs = trainer_ == Trainer::kAutoModel ? packed_ : input("data.packing") != nullptr;
     if (kind == "chat" && !packs)
       remarks.push_back(
@@ -166,15 +164,14 @@ class Translator : Collected {
     const auto given = count("train.global_batch_size");
     const std::int64_t passes = whole ? 1 : given.value_or(1);
     const std::int64_t batch = whole && given ? *given : micro * passes * ranks_;
-    lines["train.micro_batch_size"] = {"train.micro_batch_size", std::to_string(micro), "of a rank"};
-    lines["train.global_batch_size"] = {
-        "train.global_batch_size", std::to_string(batch),
-        whole && given ? "of all ranks"
-                       : str(micro, " x ", counted(passes, "pass"), " x ", counted(ranks_, "rank"),
-                             ranks_ == 1 ? "; --ranks N for N" : "")};
+    make("train.micro_batch_size", std::to_string(micro), "of a rank");
+    make("train.global_batch_size", std::to_string(batch),
+         whole && given ? "of all ranks"
+                        : str(micro, " x ", counted(passes, "pass"), " x ", counted(ranks_, "rank"),
+                              ranks_ == 1 ? "; --ranks N for N" : ""));
     if (const auto copies = count("shard.mesh.replicate"); copies && *copies > 1) {
-      make("shard.strategy", "hybrid_shard", *input("shard.mesh.replicate"));
-      make("shard.mesh.replicate", std::to_string(*copies), *input("shard.mesh.replicate"));
+      make("shard.strategy", "hybrid_shard", input("shard.mesh.replicate")->path);
+      make("shard.mesh.replicate", std::to_string(*copies), input("shard.mesh.replicate")->path);
     }
   }
 
@@ -196,8 +193,8 @@ class Translator : Collected {
     steps_ = count_or_default("train.steps");
     const auto epochs = steps_ ? std::nullopt : whole_epochs();
     if (steps_ && input("train.steps") != nullptr)
-      make("train.steps", std::to_string(*steps_), *input("train.steps"));
-    if (epochs) make("train.epochs", std::to_string(*epochs), *input("train.epochs"));
+      make("train.steps", std::to_string(*steps_), input("train.steps")->path);
+    if (epochs) make("train.epochs", std::to_string(*epochs), input("train.epochs")->path);
     if (steps_ && trainer_ == Trainer::kAutoModel && count("train.epochs"))
       remark(*input("train.epochs"),
              "there the first of both ends a run; set train.epochs in place of train.steps if it is this");
@@ -218,7 +215,7 @@ class Translator : Collected {
     if (name == "adam" && !decays()) name = "adamw";  // the same without decay
     if (name.find("8bit") != name.npos) remark(*kind, "its states are kept in fp32");
     if (name.find("adamw") != name.npos || name == "fusedadam" || name == "muon" || name == "sgd")
-      make("optim.kind", name == "muon" || name == "sgd" ? name : "adamw", *kind);
+      make("optim.kind", name == "muon" || name == "sgd" ? name : "adamw", kind->path);
     else
       remark(*kind, name == "adam"
                         ? "Adam's decay is part of the gradient; AdamW's, which is set here, is not"
@@ -243,8 +240,8 @@ class Translator : Collected {
   /// The Trainer of transformers decays neither norms nor biases.
   void make_exemptions() {
     if (!is_by_transformers(trainer_) || !decays() || !made("lora.rank").empty()) return;
-    lines["optim.no_decay"] = {"optim.no_decay", "[\"*norm*\"]",
-                               "as there; \"*ln_*\" for a GPT-2; add \"*.bias\" for a model with biases"};
+    make("optim.no_decay", "[\"*norm*\"]",
+         "as there; \"*ln_*\" for a GPT-2; add \"*.bias\" for a model with biases");
   }
 
   void make_betas() {
@@ -253,7 +250,7 @@ class Translator : Collected {
       std::string second = trainer_ == Trainer::kTorchtitan ? "0.95" : "0.999";
       for (const Setting& setting : betas->second)
         (setting.path.ends_with('1') ? first : second) = setting.text;
-      make("optim.betas", str('[', first, ", ", second, ']'), betas->second.back());
+      make("optim.betas", str('[', first, ", ", second, ']'), betas->second.back().path);
     }
   }
 
@@ -276,9 +273,7 @@ class Translator : Collected {
                               : trainer_ == Trainer::kAxolotl && made("train.validate_every_steps").empty();
     if (has_data && by_epoch) {
       lines.erase("train.validate_every_steps");
-      lines["train.validate_every_epochs"] = {
-          "train.validate_every_epochs", "1",
-          strategy != nullptr ? strategy->path : std::string(kTheirDefault)};
+      make("train.validate_every_epochs", "1", strategy != nullptr ? strategy->path : kTheirDefault);
     }
     if (has_data) return;
     if (const auto line = lines.find("train.validate_every_steps");
@@ -317,7 +312,7 @@ class Translator : Collected {
         remark(setting, "precision.matmul: fp8 has one scale a matrix (tensorwise)");
       }
     }
-    if (on != nullptr && tensorwise) make("precision.matmul", "fp8", *on);
+    if (on != nullptr && tensorwise) make("precision.matmul", "fp8", on->path);
   }
 
   /// A run itself writes for TensorBoard; "all" means what is installed there.
@@ -328,7 +323,7 @@ class Translator : Collected {
     std::erase_if(names, [](char c) { return c == '[' || c == ']' || c == '"' || c == ' '; });
     bool others = false;
     for (const std::string& name : split(names, ',')) {
-      if (name == "tensorboard" || name == "all") make("metrics.tensorboard", "true", *to);
+      if (name == "tensorboard" || name == "all") make("metrics.tensorboard", "true", to->path);
       others = others || (name != "tensorboard" && name != "none");
     }
     if (others) remark(*to, kTrackers);
@@ -341,7 +336,7 @@ class Translator : Collected {
       return;
     lines["activation_checkpointing.policy"].value = "every_n";
     if (option != nullptr)
-      make("activation_checkpointing.every_n", option->text, *option);
+      make("activation_checkpointing.every_n", option->text, option->path);
     else
       make_default("activation_checkpointing.every_n", "2");
   }
