@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "base/str.h"
-#include "report/page/common.h"
 #include "report/page/sections.h"
 
 namespace echelon::report {

@@ -3,7 +3,6 @@
 
 #include "base/str.h"
 #include "report/charts/rows.h"
-#include "report/page/common.h"
 #include "report/page/sections.h"
 
 namespace echelon::report {

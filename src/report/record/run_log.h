@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/files/fs.h"
-#include "base/options/choice.h"
 #include "report/record/life.h"
 #include "report/record/missing.h"
 
