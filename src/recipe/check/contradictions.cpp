@@ -109,11 +109,6 @@ Type param_of(const PrecisionOptions& precision) {
   return {"precision.preset", types_of(precision.preset).param};
 }
 
-Type master_of(const PrecisionOptions& precision) {
-  if (precision.master != FloatType::kUnset) return {"precision.master", precision.master};
-  return {"precision.preset", types_of(precision.preset).master};
-}
-
 /// Returns whether gradients may pass through fp16. Any fp16 override counts: which modules its pattern
 /// matches is known only with the model.
 bool has_fp16_gradients(const PrecisionOptions& precision) {
@@ -181,16 +176,17 @@ void check_precision(const Recipe& recipe, const RecipeTexts& texts, Conflicts& 
               ", but nothing is frozen; remove it, or set lora.rank, or a factor 0 in "
               "optim.lr_factors");
   }
-  const Type master = master_of(recipe.precision);
-  if (master.value != FloatType::kBf16) return;
+  const PresetTypes preset = types_of(recipe.precision.preset);
+  if (overridden(preset.master, recipe.precision.master) != FloatType::kBf16) return;
+  const bool own = recipe.precision.master != FloatType::kUnset;
+  const char* master = own ? "precision.master" : "precision.preset";
   if (recipe.optim.kind != OptimKind::kAnyPrecisionAdamW) {
-    found.add({master.key, "optim.kind"}, texts.words(master.key),
+    found.add({master, "optim.kind"}, texts.words(master),
               ": bf16 master weights, in which optim.kind: ", word_of(recipe.optim.kind),
               " loses small updates; set optim.kind: anyprecision_adamw, or precision.master: fp32");
   }
   if (recipe.optim.ema_decay > 0) {
-    found.add({"optim.ema_decay", master.key}, texts.words("optim.ema_decay"), ", but ",
-              texts.words(master.key),
+    found.add({"optim.ema_decay", master}, texts.words("optim.ema_decay"), ", but ", texts.words(master),
               ": an average of bf16 master weights does not change; set optim.ema_decay: 0, or "
               "precision.master: fp32");
   }

@@ -64,11 +64,6 @@ void make_rates(Collected& recipe) {
   recipe.make_default("schedule.min_lr", str(0.01 * lr));
 }
 
-/// Is the rate constant, without the warm-up that may be set beside it?
-bool ignores_warmup(Trainer trainer, const Setting* kind) {
-  return is_by_transformers(trainer) && kind != nullptr && kind->text == "constant";
-}
-
 void make_kind(const Setting* kind, Collected& recipe) {
   if (kind == nullptr) return;
   if (const auto word = equal_of(kSchedules, kind->text))
@@ -99,7 +94,7 @@ void make_schedule(Trainer trainer, std::optional<std::int64_t> steps, bool stat
     make_rates(recipe);
   }
   recipe.lines.erase(kWarmup);
-  if (ignores_warmup(trainer, kind)) {
+  if (is_by_transformers(trainer) && kind != nullptr && kind->text == "constant") {
     if (const Setting* given = recipe.input(kWarmup))
       recipe.remark(*given, "their constant rate has no warm-up; schedule.kind: linear_warmup has one");
     return make_kind(kind, recipe);

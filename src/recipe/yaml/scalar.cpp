@@ -52,11 +52,6 @@ std::string pattern_problem(const std::string& text) {
   return "";
 }
 
-std::string phase_problem(const std::string& text) {
-  SchedulePhase ignored;
-  return read_phase(text, ignored);
-}
-
 }  // namespace
 
 std::string read_phase(const std::string& text, SchedulePhase& phase) {
@@ -109,12 +104,13 @@ std::string choice_problem(const std::string& path, const Choices& choices, cons
 }
 
 std::string text_problem(Text kind, const std::string& text) {
+  SchedulePhase ignored;
   switch (kind) {
     case Text::kName: return name_problem(text);
     case Text::kPath: return path_problem(text);
     case Text::kPattern: return pattern_problem(text);
     case Text::kTime: return text.empty() || parse_utc(text) ? "" : "is not a time";
-    case Text::kPhase: return phase_problem(text);
+    case Text::kPhase: return read_phase(text, ignored);
   }
   return "";
 }

@@ -39,12 +39,6 @@ struct JobTime {
   std::vector<Interval> held;      ///< recorded, noted, and what lies between starts in one allocation
 };
 
-void add_notes(const std::vector<NotedStart>& noted, std::map<std::string, JobTime>& jobs) {
-  for (const NotedStart& note : noted) {
-    if (note.ended_s > note.began_s) jobs[note.job].held.push_back({note.began_s, note.ended_s});
-  }
-}
-
 std::map<std::string, JobTime> job_times(const std::vector<Start>& starts,
                                          const std::vector<NotedStart>& noted) {
   std::map<std::string, JobTime> jobs;
@@ -57,7 +51,9 @@ std::map<std::string, JobTime> job_times(const std::vector<Start>& starts,
     if (start.in_place && before != last_end_s.end()) job.held.push_back({before->second, start.began_s});
     last_end_s[start.job] = start.ended_s;
   }
-  add_notes(noted, jobs);
+  for (const NotedStart& note : noted) {
+    if (note.ended_s > note.began_s) jobs[note.job].held.push_back({note.began_s, note.ended_s});
+  }
   return jobs;
 }
 

@@ -194,12 +194,6 @@ void add_curve(const MetricsLog& metrics, const ViewSize& size, int rows, Lines&
   }
 }
 
-std::string newest_event(const RunRecord& run) {
-  return run.log.events.empty()
-             ? ""
-             : str(shown_utc(run.log.events.back().time_s), ": ", run.log.events.back().text);
-}
-
 }  // namespace
 
 std::vector<std::string> view(const RunRecord& run, const MetricsLog& metrics, double now_s,
@@ -229,8 +223,11 @@ std::vector<std::string> view(const RunRecord& run, const MetricsLog& metrics, d
   below.fact("saved", newest_save(run, now_s));
   add_nodes(run, now_s, below);
   below.fact("time", times(run, metrics, now_s));
-  const bool bad = run.has_ended() && tone_of(run.state) == Tone::kBad;
-  below.fact("last", newest_event(run), bad ? Tone::kBad : Tone::kSoft);
+  if (!run.log.events.empty()) {
+    const Event& newest = run.log.events.back();
+    below.fact("last", str(shown_utc(newest.time_s), ": ", newest.text),
+               tone_of(run.state) == Tone::kBad ? Tone::kBad : Tone::kSoft);
+  }
   const std::string losses = joined({last(metrics, "loss", "loss ", Quantity::kNumber),
                                      last(metrics, "validation_loss", "validation ", Quantity::kNumber),
                                      last(metrics, "lr", "lr ", Quantity::kNumber),
