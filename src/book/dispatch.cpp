@@ -44,19 +44,15 @@ class Quiet final : public c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
-std::vector<c10::OperatorName> find_recorded() {
-  std::vector<c10::OperatorName> found;
-  auto& dispatcher = c10::Dispatcher::singleton();
-  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
-    if (!name.name.starts_with(kSpace) || is_kept(name.name)) continue;
-    const auto op = dispatcher.findOp(name);
-    if (op && op->hasKernelForDispatchKey(c10::DispatchKey::CPU)) found.push_back(name);
-  }
-  return found;
-}
-
 const std::vector<c10::OperatorName>& recorded() {
-  static const std::vector<c10::OperatorName> names = find_recorded();
+  static const std::vector<c10::OperatorName> names = [] {
+    std::vector<c10::OperatorName> found =
+        c10::Dispatcher::singleton().getAllOpNamesForDispatchKey(c10::DispatchKey::CPU);
+    std::erase_if(found, [](const c10::OperatorName& name) {
+      return !name.name.starts_with(kSpace) || is_kept(name.name);
+    });
+    return found;
+  }();
   return names;
 }
 

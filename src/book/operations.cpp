@@ -12,10 +12,6 @@ namespace {
 
 using c10::IValue;
 
-at::Tensor empty_like_meta(const at::Tensor& meta, at::Device device) {
-  return at::empty_strided(meta.sizes(), meta.strides(), meta.options().device(device));
-}
-
 /// A call of the operation's meta kernel, which finds the shapes.
 class MetaCall {
  public:
@@ -29,8 +25,6 @@ class MetaCall {
     for (const IValue& result : stack_) results.push_back(original(result));
     return results;
   }
-
-  [[nodiscard]] at::Device device() const { return device_.value_or(at::Device(at::kCPU)); }
 
  private:
   IValue twin(const IValue& value) {
@@ -67,7 +61,9 @@ class MetaCall {
     if (!value.isTensor() || !value.toTensor().defined()) return value;
     const at::Tensor& result = value.toTensor();
     const auto found = originals_.find(result.unsafeGetTensorImpl());
-    if (found == originals_.end()) return empty_like_meta(result, device());
+    if (found == originals_.end())
+      return at::empty_strided(result.sizes(), result.strides(),
+                               result.options().device(device_.value_or(at::Device(at::kCPU))));
     if (found->second.sizes() != result.sizes()) found->second.resize_(result.sizes());
     return found->second;
   }
