@@ -143,12 +143,6 @@ void Books::work(std::string_view name, forecast::Cost cost, DType type, double 
   add({Event::Kind::kWork, stream_, static_cast<std::uint32_t>(trace_.works.size() - 1)});
 }
 
-void Books::pass(std::string_view name, DType type, std::int64_t elements, double flops_per_element) {
-  const auto count = static_cast<double>(elements);
-  work(name, forecast::Cost::kMemory, type, count * flops_per_element,
-       count * static_cast<double>(size_of(type)));
-}
-
 std::uint32_t Books::issue(forecast::Message message, std::string_view label) {
   if (!open_) return kUnknown;
   look_where();

@@ -13,7 +13,7 @@
 
 namespace echelon::book {
 
-/// The record of the bookkeeping device. For one thread, except work() and pass().
+/// The record of the bookkeeping device. For one thread, except work().
 class Books {
  public:
   /// Forgets everything, groups too.
@@ -39,8 +39,6 @@ class Books {
   /// Records an operation. May be called from any thread. `head_size`: of attention.
   void work(std::string_view name, forecast::Cost cost, DType type, double flops, double bytes,
             bool on_host = false, std::int64_t head_size = 0);
-  /// Records an operation that only moves memory.
-  void pass(std::string_view name, DType type, std::int64_t elements, double flops_per_element = 0);
   /// A message of a time when nothing was recorded.
   static constexpr std::uint32_t kUnknown = std::numeric_limits<std::uint32_t>::max();
   /// Returns the number by which the message is waited for.

@@ -25,7 +25,7 @@ constexpr DType kType = std::is_same_v<T, float>  ? DType::kF32
 /// `elements` of T, read and written together.
 template <class T>
 void pass(const char* name, std::int64_t elements) {
-  books().pass(name, kType<T>, elements);
+  books().work(name, forecast::Cost::kMemory, kType<T>, 0, static_cast<double>(elements) * sizeof(T));
 }
 
 std::int64_t row_of(const QkvShape& shape) {
