@@ -20,8 +20,6 @@ class GpuRates final : public Rates {
   [[nodiscard]] bool has_device() const override { return true; }
   [[nodiscard]] double taken_by_messages() const override { return device_.collective_share; }
 
-  [[nodiscard]] const Device& device() const { return device_; }
-  [[nodiscard]] const Network& network() const { return network_; }
   /// Peak FLOP/s for products of this type.
   [[nodiscard]] double peak_flops(DType type) const;
 

@@ -15,7 +15,6 @@ void Series::Bucket::take(const Bucket& other) {
 void Series::add(double x, double y, double weight) {
   const Point point{x, y};
   const Bucket one{.least = point, .greatest = point, .sum_x = x, .sum_y = y, .count = 1};
-  if (count_ == 0) first_ = point;
   last_ = point;
   ++count_;
   weights_ += weight;

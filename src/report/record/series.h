@@ -21,12 +21,10 @@ class Series {
   /// `x` and `y` are finite. `weight`, above 0: of the value in mean().
   void add(double x, double y, double weight = 1);
 
-  [[nodiscard]] bool empty() const { return buckets_.empty(); }
   [[nodiscard]] std::uint64_t count() const { return count_; }
   /// Values that share one bucket; 1: nothing was thinned.
   [[nodiscard]] std::uint64_t width() const { return width_; }
-  /// The first and the last value, in the order of add(). Both need at least one value.
-  [[nodiscard]] const Point& first() const { return first_; }
+  /// The last value, in the order of add(). All of these need at least one.
   [[nodiscard]] const Point& last() const { return last_; }
   [[nodiscard]] Point least() const;
   [[nodiscard]] Point greatest() const;
@@ -52,7 +50,6 @@ class Series {
   std::uint64_t count_ = 0;
   double weights_ = 0;
   double weighted_ = 0;
-  Point first_;
   Point last_;
   std::vector<Bucket> buckets_;
 };
