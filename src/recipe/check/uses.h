@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 
 #include "data/options.h"
 #include "optim/options.h"
@@ -22,12 +23,12 @@ constexpr std::uint16_t any_of(Values... values) {
 
 static_assert(kWords<ModelKind>.size() <= 16, "a kind of model has no bit");
 
-/// The families of Llama's decoder that `chosen` picks.
+/// The families of Llama's decoder that `chosen`, a member or a function, picks.
 template <class Chosen>
 constexpr std::uint16_t llamas_with(Chosen chosen) {
   std::uint16_t kinds = 0;
   for (const LlamaFamily& family : kLlamaFamilies) {
-    if (chosen(family)) kinds |= any_of(family.kind);
+    if (std::invoke(chosen, family)) kinds |= any_of(family.kind);
   }
   return kinds;
 }
@@ -35,15 +36,7 @@ constexpr std::uint16_t llamas_with(Chosen chosen) {
 inline constexpr std::uint16_t kLlamas = llamas_with([](const LlamaFamily&) { return true; });
 inline constexpr std::uint16_t kRoundingLlamas =
     llamas_with([](const LlamaFamily& family) { return !family.norm_rounding; });
-inline constexpr std::uint16_t kScaledLlamas =
-    llamas_with([](const LlamaFamily& family) { return family.scales_rope; });
-inline constexpr std::uint16_t kPartlyTurnedLlamas =
-    llamas_with([](const LlamaFamily& family) { return family.turns_part; });
-inline constexpr std::uint16_t kWindowLlamas =
-    llamas_with([](const LlamaFamily& family) { return family.has_window; });
 
-inline constexpr std::uint16_t kStretched =
-    any_of(RopeKind::kLinear, RopeKind::kDynamic, RopeKind::kLlama3, RopeKind::kYarn);
 inline constexpr std::uint16_t kAdamWs =
     any_of(OptimKind::kAdamW, OptimKind::kAnyPrecisionAdamW, OptimKind::kMuon);
 inline constexpr std::uint16_t kWarmups =
