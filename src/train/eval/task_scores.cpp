@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "base/number.h"
 #include "comm/reduce_fields.h"
@@ -117,6 +118,22 @@ std::optional<TaskResult> score_choices(ShardedModel& model, const EncodedTask& 
                                 })}}};
 }
 
+/// The text of generated ids, in which a special token shows only where it is `shown`.
+std::string shown_text(const Tokenizer& tokenizer, std::span<const std::int64_t> generated,
+                       const std::string& shown) {
+  std::string text;
+  std::vector<std::int32_t> ids;
+  for (const std::int64_t one : generated) {
+    const auto id = static_cast<std::int32_t>(one);
+    ids.push_back(id);
+    if (id >= tokenizer.vocab_size() || tokenizer.piece_of(id) != shown || !tokenizer.is_special(id))
+      continue;
+    text += tokenizer.decode_any(ids) + shown;
+    ids.clear();
+  }
+  return text + tokenizer.decode_any(ids);
+}
+
 /// The answer in a generated text; nothing if it does not give one.
 std::optional<std::string> answer_in(std::string text, const data::AnswerOptions& options) {
   for (const std::string& until : options.until) text = text.substr(0, text.find(until));
@@ -177,8 +194,7 @@ std::optional<TaskResult> score_exact(ShardedModel& model, const EncodedTask& en
     if (stop != nullptr && stop->end_look()) return std::nullopt;
     if (begin >= prompts.size()) continue;
     for (std::size_t i = begin; i < end; ++i) {
-      const std::vector<std::int32_t> ids(added[i - begin].begin(), added[i - begin].end());
-      const std::string generated = text.tokenizer->decode_any(ids);
+      const std::string generated = shown_text(*text.tokenizer, added[i - begin], answer.after);
       if (is_right(encoded.task.items[i], answer_in(generated, answer))) sums.right += 1;
     }
   }
