@@ -39,36 +39,20 @@ class WorkTime : NotCopied {
   double waited_s_;
 };
 
-void note_pairs(const at::Tensor& sums, StepSums& step) {
-  const at::Tensor on_host = sums.cpu();
-  const auto* values = on_host.const_data_ptr<double>();
-  step.right = values[AnswerPairs::kRight];
-  step.chosen_rewards = values[AnswerPairs::kChosenReward];
-  step.rejected_rewards = values[AnswerPairs::kRejectedReward];
-  step.chosen_logps = values[AnswerPairs::kChosenLogps];
-  step.rejected_logps = values[AnswerPairs::kRejectedLogps];
-}
-
 /// Means over the pairs of a step, by TRL's names.
-std::vector<std::pair<std::string, double>> means_of_pairs(const StepSums& sums, double pairs) {
-  return {{"rewards/accuracies", sums.right / pairs},
-          {"rewards/margins", (sums.chosen_rewards - sums.rejected_rewards) / pairs},
-          {"rewards/chosen", sums.chosen_rewards / pairs},
-          {"rewards/rejected", sums.rejected_rewards / pairs},
-          {"logps/chosen", sums.chosen_logps / pairs},
-          {"logps/rejected", sums.rejected_logps / pairs}};
+std::vector<std::pair<std::string, double>> means_of_pairs(const StepSums& step) {
+  using Sums = AnswerPairs;
+  const auto& sums = step.pairs;
+  const double pairs = step.targets;
+  return {{"rewards/accuracies", sums[Sums::kRight] / pairs},
+          {"rewards/margins", (sums[Sums::kChosenReward] - sums[Sums::kRejectedReward]) / pairs},
+          {"rewards/chosen", sums[Sums::kChosenReward] / pairs},
+          {"rewards/rejected", sums[Sums::kRejectedReward] / pairs},
+          {"logps/chosen", sums[Sums::kChosenLogps] / pairs},
+          {"logps/rejected", sums[Sums::kRejectedLogps] / pairs}};
 }
 
 }  // namespace
-
-void StepSums::sum_over(Communicator& comm) {
-  all_reduce_fields(comm, *this,
-                    {&StepSums::squared_gradients, &StepSums::loss, &StepSums::targets, &StepSums::stop_votes,
-                     &StepSums::save_votes, &StepSums::tokens, &StepSums::failed_saves, &StepSums::digests,
-                     &StepSums::right, &StepSums::chosen_rewards, &StepSums::rejected_rewards,
-                     &StepSums::chosen_logps, &StepSums::rejected_logps},
-                    ReduceOp::kSum, "step");
-}
 
 TrainStep::TrainStep(const LoopOptions& options, TrainState& state, Communicator& comm, StepVotes& votes)
     : options_(options),
@@ -118,7 +102,10 @@ void TrainStep::accumulate() {
     const WorkTime computing(state_.model, compute_s_);
     sums_.loss = loss.item<double>();
     pairs_ = pairs.defined();
-    if (pairs_) note_pairs(pairs, sums_);
+    if (pairs_) {
+      const at::Tensor on_host = pairs.cpu();
+      std::copy_n(on_host.const_data_ptr<double>(), sums_.pairs.size(), sums_.pairs.begin());
+    }
   }
   options_.activity->enter(Doing::kUpdating);
   const WorkTime updating(state_.model, optimizer_s_);
@@ -141,7 +128,7 @@ SampleBatch TrainStep::next_samples() {
 
 void TrainStep::agree() {
   const double began_s = steady_now_s();
-  sums_.sum_over(comm_);
+  sum_fields(comm_, sums_, "step");
   const double now_s = steady_now_s();
   agree_wait_s_ += now_s - began_s;
   optimizer_s_ -= now_s - began_s;  // within which it is called
@@ -179,7 +166,7 @@ TrainStep::Result TrainStep::finish(double lr) {
                 .tokens = sums_.tokens,
                 .save_due = sums_.save_votes > 0,
                 .unit_squares = std::move(unit_squares)};
-  if (pairs_) result.preferences = means_of_pairs(sums_, sums_.targets);
+  if (pairs_) result.preferences = means_of_pairs(sums_);
   const bool finite = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
   if (finite)
     update_weights(lr, result.grad_norm, factor);

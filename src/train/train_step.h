@@ -1,9 +1,11 @@
 #pragma once
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "data/batch_stream.h"
+#include "model/batch.h"
 #include "train/interval_clock.h"
 #include "train/loop_parts.h"
 
@@ -19,14 +21,7 @@ struct StepSums {
   double tokens = 0;        ///< tokens, including those of target sequences
   double failed_saves = 0;  ///< ranks with a failed part of the save in flight that rank 0 does not know of
   double digests = 0;       ///< Communicator::digest() of the device communicator
-  // The five sums of AnswerPairs, where samples are pairs of answers:
-  double right = 0;
-  double chosen_rewards = 0;
-  double rejected_rewards = 0;
-  double chosen_logps = 0;
-  double rejected_logps = 0;
-
-  void sum_over(Communicator& comm);  ///< in place; collective
+  std::array<double, AnswerPairs::kSums> pairs{};  ///< where samples are pairs of answers
 };
 
 /// Further votes in a step's reduction, and their consequences. The base class neither stops nor saves the

@@ -11,9 +11,7 @@ namespace echelon {
 namespace {
 
 struct RougeSums {
-  double rouge1 = 0;
-  double rouge2 = 0;
-  double rouge_l = 0;
+  RougeScores scores;
   double texts = 0;
 };
 
@@ -55,17 +53,16 @@ std::optional<RougeScores> generation_score(ShardedModel& model, const Loader& p
       if (batch.first_sample + i >= end) continue;
       const auto& ids = generated[static_cast<std::size_t>(i)];
       const RougeScores scores = rouge(text_of(tokenizer, ids.begin(), ids.end()), right);
-      sums.rouge1 += scores.rouge1;
-      sums.rouge2 += scores.rouge2;
-      sums.rouge_l += scores.rouge_l;
+      sums.scores.rouge1 += scores.rouge1;
+      sums.scores.rouge2 += scores.rouge2;
+      sums.scores.rouge_l += scores.rouge_l;
       sums.texts += 1;
     }
   }
-  all_reduce_fields(comm, sums,
-                    {&RougeSums::rouge1, &RougeSums::rouge2, &RougeSums::rouge_l, &RougeSums::texts},
-                    ReduceOp::kSum, "generation");
+  sum_fields(comm, sums, "generation");
   const double count = std::max(1.0, sums.texts);
-  return RougeScores{sums.rouge1 / count, sums.rouge2 / count, sums.rouge_l / count};
+  const RougeScores& all = sums.scores;
+  return RougeScores{all.rouge1 / count, all.rouge2 / count, all.rouge_l / count};
 }
 
 }  // namespace echelon

@@ -67,8 +67,7 @@ std::vector<std::vector<std::int64_t>> generate_together(ShardedModel& model, co
                                                          AgreedStop* stop) {
   const auto any_unfinished = [&comm, stop](bool unfinished) {
     TokenSums sums{.unfinished = unfinished ? 1.0 : 0.0, .stop_votes = stop != nullptr ? stop->vote() : 0.0};
-    all_reduce_fields(comm, sums, {&TokenSums::unfinished, &TokenSums::stop_votes}, ReduceOp::kSum,
-                      "generation");
+    sum_fields(comm, sums, "generation");
     if (stop != nullptr && stop->decide(sums.stop_votes)) return false;
     return sums.unfinished > 0;
   };

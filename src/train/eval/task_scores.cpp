@@ -164,10 +164,6 @@ std::vector<std::int64_t> ends_of(const TextOptions& text, const std::vector<std
   return ends;
 }
 
-struct ExactSums {
-  double right = 0;
-};
-
 std::optional<TaskResult> score_exact(ShardedModel& model, const EncodedTask& encoded,
                                       const TextOptions& text, const TaskPasses& passes, Communicator& comm,
                                       AgreedStop* stop) {
@@ -176,7 +172,7 @@ std::optional<TaskResult> score_exact(ShardedModel& model, const EncodedTask& en
   const data::AnswerOptions& answer = encoded.task.answer;
   const GenerateOptions search{.max_new_tokens = answer.max_new_tokens,
                                .end_ids = ends_of(text, answer.until)};
-  ExactSums sums;
+  double right = 0;
   for (std::size_t first = 0; first < prompts.size();
        first += share * static_cast<std::size_t>(comm.size())) {
     if (passes.on_pass) passes.on_pass(first, prompts.size());
@@ -195,14 +191,14 @@ std::optional<TaskResult> score_exact(ShardedModel& model, const EncodedTask& en
     if (begin >= prompts.size()) continue;
     for (std::size_t i = begin; i < end; ++i) {
       const std::string generated = shown_text(*text.tokenizer, added[i - begin], answer.after);
-      if (is_right(encoded.task.items[i], answer_in(generated, answer))) sums.right += 1;
+      if (is_right(encoded.task.items[i], answer_in(generated, answer))) right += 1;
     }
   }
-  all_reduce_fields(comm, sums, {&ExactSums::right}, ReduceOp::kSum, "answers");
+  sum_fields(comm, right, "answers");
   return TaskResult{.name = encoded.task.name,
                     .kind = encoded.task.kind,
                     .items = static_cast<std::int64_t>(prompts.size()),
-                    .scores = {{"exact", sums.right / static_cast<double>(prompts.size())}}};
+                    .scores = {{"exact", right / static_cast<double>(prompts.size())}}};
 }
 
 }  // namespace

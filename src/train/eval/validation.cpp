@@ -54,8 +54,7 @@ std::optional<ValidationSums> pass_over(const Loader& samples, ShardedModel& mod
     if (stop.end_look()) return std::nullopt;
   }
   model.groups().world().check_failure();
-  all_reduce_fields(comm, sums, {&ValidationSums::loss, &ValidationSums::targets, &ValidationSums::correct},
-                    ReduceOp::kSum, "validation");
+  sum_fields(comm, sums, "validation");
   return sums;
 }
 

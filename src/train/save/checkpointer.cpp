@@ -315,8 +315,7 @@ void Checkpointer::wait_for_all() {
     const bool running = in_flight_->save->wait(slice_s).state == RankSave::State::kRunning;
     SaveSums ranks{.writing = running && steady_now_s() < until_s ? 1.0 : 0.0,
                    .failed = failed_here() ? 1.0 : 0.0};
-    all_reduce_fields(*comm_, ranks, {&SaveSums::writing, &SaveSums::failed}, ReduceOp::kSum,
-                      "end of a save");
+    sum_fields(*comm_, ranks, "end of a save");
     if (ranks.failed > 0) hear_of_failure();
     if (ranks.writing == 0) return log_end();
   }
