@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/steady_time.h"
 #include "comm/communicator.h"
 #include "comm/mpi/mpi_world.h"
 
@@ -17,10 +18,6 @@
 namespace {
 
 using namespace echelon;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 void operate(Communicator& world, const std::string& scenario, bool last) {
   std::vector<float> data(65536 * static_cast<std::size_t>(world.size()), 1.0F);

@@ -150,8 +150,7 @@ std::unique_ptr<Communicator> MpiCommunicator::split(const ColorOf& color_of) {
                  .tag = tag,
                  .timeout_s = parent.timeout_s,
                  .watch = parent.watch,
-                 .awaited = parent.awaited,
-                 .failure = parent.failure};
+                 .links = parent.links};
   for (const int member : members(color_of)) {
     if (member == rank()) group.rank = static_cast<int>(group.world_ranks.size());
     group.world_ranks.push_back(parent.world_ranks[static_cast<std::size_t>(member)]);

@@ -7,7 +7,6 @@
 #include "comm/history.h"
 #include "comm/mpi/mpi_exchange.h"
 #include "comm/mpi/mpi_worker.h"
-#include "comm/process_watch.h"
 
 namespace echelon {
 

@@ -208,9 +208,8 @@ void MpiExchange::run() {
     if (now >= deadline) report_deadline();
   }
   // Statistics for finding slow ranks: who came last, and how long this operation took.
-  if (group_.awaited == nullptr || last_peer_ < 0) return;
-  const double took = seconds_since(start_);
-  group_.awaited->add(group_.world_ranks[static_cast<std::size_t>(last_peer_)], took);
+  if (last_peer_ < 0) return;
+  group_.links.awaited->add(group_.world_ranks[static_cast<std::size_t>(last_peer_)], seconds_since(start_));
 }
 
 std::vector<int> MpiExchange::waiting_for() const {
@@ -235,9 +234,7 @@ std::string MpiExchange::this_operation() const {
 
 void MpiExchange::check_ended_peers(Clock::time_point now) {
   next_watch_ = now + kWatchInterval;
-  if (group_.failure != nullptr) {
-    group_.failure->check();
-  }
+  group_.links.failure->check();
   if (group_.watch == nullptr) return;
   const std::vector<int> missing = waiting_for();
   if (!std::ranges::binary_search(missing, ended_)) {  // nobody yet, or its last words have come

@@ -7,11 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "comm/awaited.h"
 #include "comm/mpi/mpi_library.h"
 #include "comm/operation.h"
-#include "comm/peer_failure.h"
 #include "comm/peer_watch.h"
+#include "comm/process_watch.h"
 
 namespace echelon {
 
@@ -38,8 +37,7 @@ struct MpiGroup {
   int tag = 0;  ///< messages of this group carry tag (announcements), tag + 1 and tag + 2 (data, by phase)
   double timeout_s = 0;
   const PeerWatch* watch = nullptr;            ///< may be null
-  Awaited* awaited = nullptr;                  ///< records who came last; may be null
-  const PeerFailure* failure = nullptr;        ///< once set, every wait ends with it; may be null
+  ProcessWatch links;                          ///< once `failure` is set, every wait ends with it
   std::atomic<std::uint64_t>* sent = nullptr;  ///< Communicator::sent_bytes(), of all groups
   std::vector<MpiEnvelope> outgoing;           ///< one per member, reused by every operation
   std::vector<MpiEnvelope> incoming;

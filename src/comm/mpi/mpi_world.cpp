@@ -9,7 +9,6 @@
 #include "comm/local_communicator.h"
 #include "comm/mpi/mpi_communicator.h"
 #include "comm/mpi/mpi_worker.h"
-#include "comm/process_watch.h"
 
 namespace echelon {
 namespace {
@@ -22,10 +21,6 @@ std::shared_ptr<MpiProcess>& process_slot() {
 }
 
 }  // namespace
-
-std::unique_ptr<Communicator> make_mpi_communicator(Job& job, double timeout_s) {
-  return make_mpi_communicator(job, timeout_s, {});
-}
 
 std::unique_ptr<Communicator> make_mpi_communicator(Job& job, double timeout_s, const ProcessWatch& watch) {
   const JobInfo& info = job.info();
@@ -51,8 +46,7 @@ std::unique_ptr<Communicator> make_mpi_communicator(Job& job, double timeout_s, 
                  .tag = process->next_tag,
                  .timeout_s = timeout_s,
                  .watch = process->watch.get(),
-                 .awaited = process->links.awaited.get(),
-                 .failure = process->links.failure.get()};
+                 .links = process->links};
   for (int member = 0; member < size; ++member) world.world_ranks.push_back(member);
   process->next_tag += kTagsPerGroup;
   if (!process->watch) {
