@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "base/str.h"
+#include "comm/exchange.h"
 #include "comm/nccl/nccl_group.h"
 #include "comm/nccl/reduce_kernels.h"
 #include "comm/nccl/two_byte_sum.h"
@@ -278,9 +279,7 @@ class NcclCommunicator final : public Communicator {
   /// Every rank's view of the operations so far. Throws Error(kPeer) where they differ.
   std::vector<Roll> call_roll(const Operation& operation, std::size_t blob_bytes) {
     const Roll own{.operations_hash = mix(roll_hash_, operation), .blob_bytes = blob_bytes};
-    Blob mine(sizeof(Roll));
-    std::memcpy(mine.data(), &own, sizeof(Roll));
-    const Blob all = gather_host(operation, mine, sizeof(Roll));
+    const Blob all = gather_host(operation, packed(own), sizeof(Roll));
     std::vector<Roll> rolls(static_cast<std::size_t>(size()));
     std::memcpy(rolls.data(), all.data(), all.size());
     for (int other = 0; other < size(); ++other) {
@@ -306,22 +305,17 @@ class NcclCommunicator final : public Communicator {
 };
 
 ncclUniqueId agree_on_id(Job& job) {
-  ncclUniqueId id{};
   Blob mine;
   if (job.info().rank == 0) {
+    ncclUniqueId id{};
     const ncclResult_t result = ncclGetUniqueId(&id);
     if (result != ncclSuccess) {
       throw Error(Code::kEnvironment, "cannot get an id from NCCL: ", ncclGetErrorString(result), "; ",
                   ncclGetLastError(nullptr));
     }
-    mine.resize(sizeof(id));
-    std::memcpy(mine.data(), &id, sizeof(id));
+    mine = packed(id);
   }
-  const Blob first = job.exchange("NCCL id", mine).at(0);
-  if (first.size() != sizeof(id))
-    throw Error(Code::kPeer, "rank 0 sent no NCCL id: start the same binary on all ranks");
-  std::memcpy(&id, first.data(), sizeof(id));
-  return id;
+  return unpacked<ncclUniqueId>(job.exchange("NCCL id", mine).at(0));
 }
 
 }  // namespace

@@ -177,11 +177,6 @@ void NcclGroup::wait_on_host(const CudaEvent& event) {
   shared_.failure->check();  // after an abort events count as passed, too
 }
 
-void NcclGroup::fail(const std::string& text) {
-  shared_.failure->set(text);
-  abort();
-}
-
 void NcclGroup::abort() {
   // From then on the issuing thread is in no call of NCCL, as it looks for a failure first. The lock is not
   // kept: a rank of this node that is stopped lets the abort wait, and the issuing thread must not.
@@ -244,10 +239,11 @@ void NcclGroup::watch() {
     lock.unlock();
     ask(stuck);
     if (std::chrono::duration<double>(Clock::now() - last_end).count() > shared_.timeout_s) {
-      return fail(str(describe(stuck), " (operation #", stuck.sequence, " of group '", name(),
-                      "') did not end within ", shared_.timeout_s,
-                      " s: a rank did not reach it, issued another operation, or died; see the other "
-                      "ranks' logs"));
+      shared_.failure->set(str(describe(stuck), " (operation #", stuck.sequence, " of group '", name(),
+                               "') did not end within ", shared_.timeout_s,
+                               " s: a rank did not reach it, issued another operation, or died; see the "
+                               "other ranks' logs"));
+      return abort();
     }
     lock.lock();
     wake_.wait_for(lock, ending_ ? Clock::duration(kLastLook) : Clock::duration(kLook));

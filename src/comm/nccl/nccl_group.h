@@ -86,7 +86,6 @@ class NcclGroup : NotCopied {
   void begin_watch();
   void watch();
   void ask(const Operation& stuck);
-  void fail(const std::string& text);
   void abort();
 
   const NcclShared shared_;
