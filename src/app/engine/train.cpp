@@ -31,7 +31,7 @@
 #include "train/eval/reference_logps.h"
 #include "train/loop.h"
 #include "train/measure/memory_report.h"
-#include "train/memory/memory_run.h"
+#include "train/memory/memory_saves.h"
 #include "train/restore.h"
 
 namespace echelon::app {
@@ -333,9 +333,11 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   LoopOptions options = loop_options(recipe, train, plan, compute, inputs.text);
   options.profile = profile::ahead(profiled, state.step, train.steps, lead);
   if (life.forecast) options.on_measured = life.forecast->listen(folder.root());
-  auto saves = begin_memory_saves(memory.get(), recipe.checkpoint, review.files(), state);
+  std::unique_ptr<MemorySaves> saves;
+  if (memory) saves = std::make_unique<MemorySaves>(recipe.checkpoint, *memory, state, review.files());
   train_on(recipe, options, state, checkpointer, *comm, inputs, saves.get(), life);
-  finish_memory_saves(std::move(saves), memory.get());
+  saves.reset();
+  if (memory) memory->finish();
   return state.step < train.steps ? kStopped : agree_on_wait(recipe.checkpoint.consolidate, *comm, life);
 }
 

@@ -13,7 +13,6 @@
 #include "checkpoint/memory/memory_note.h"
 #include "comm/agree.h"
 #include "comm/exchange.h"
-#include "train/save/next_action.h"
 #include "train/state_tensors.h"
 #include "train/trainer_state.h"
 
@@ -35,14 +34,13 @@ std::uint64_t sum_of(const std::vector<std::uint64_t>& bytes, const std::vector<
 
 }  // namespace
 
-MemorySaves::MemorySaves(const CheckpointOptions& options, RunMemory& memory)
+MemorySaves::MemorySaves(const CheckpointOptions& options, RunMemory& memory, const TrainState& state,
+                         const std::map<std::string, std::string>& attachments)
     : options_(options),
       memory_(&memory),
       timeout_s_(static_cast<double>(options.timeout_s)),
-      whole_(memory.resumed_name()) {}
-
-void MemorySaves::prepare(const TrainState& state, const std::map<std::string, std::string>& attachments) {
-  Communicator& comm = memory_->comm();
+      whole_(memory.resumed_name()) {
+  Communicator& comm = memory.comm();
   agree(comm, "shards in memory",
         [&] { layout_ = checkpoint::plan_shard(comm.rank(), comm.size(), "00000000", slices_of(state)); });
   try {

@@ -10,7 +10,7 @@
 #include "checkpoint/options.h"
 #include "checkpoint/write/rank_save.h"
 #include "train/memory/run_memory.h"
-#include "train/save/save_report.h"
+#include "train/save/next_action.h"
 #include "train/train_state.h"
 
 namespace echelon {
@@ -21,12 +21,10 @@ namespace echelon {
 /// ended; only then is what is older removed. A failed save is a warning. Used by the training thread only.
 class MemorySaves {
  public:
-  /// `memory` must outlive it.
-  MemorySaves(const CheckpointOptions& options, RunMemory& memory);
-
-  /// Collective. `attachments`: as the Checkpointer's; those of rank 0 count. Throws Error(kUsage) where two
-  /// memory checkpoints do not fit on a node.
-  void prepare(const TrainState& state, const std::map<std::string, std::string>& attachments);
+  /// Collective. `memory` must outlive it. `attachments`: as the Checkpointer's; those of rank 0 count.
+  /// Throws Error(kUsage) where two memory checkpoints do not fit on a node.
+  MemorySaves(const CheckpointOptions& options, RunMemory& memory, const TrainState& state,
+              const std::map<std::string, std::string>& attachments);
 
   [[nodiscard]] bool due(std::int64_t step) const { return !off_ && step % options_.memory_every_steps == 0; }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process/process.h"
 #include "base/str.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/memory/memory_note.h"
@@ -169,6 +170,21 @@ void RunMemory::finish() {
   server_.reset();
   comm_->barrier("memory checkpoints end");  // no rank writes there any more
   if (leads()) folder_->remove();
+}
+
+std::unique_ptr<RunMemory> open_memory(const CheckpointOptions& options, const RunFolder& folder,
+                                       const JobInfo& job, Communicator& comm) {
+  if (options.memory_every_steps == 0) return nullptr;
+  try {
+    return std::make_unique<RunMemory>(options, folder, job, comm);
+  } catch (const Error& error) {
+    if (error.code() == Code::kPeer || !restarts_in_place()) throw;
+    if (!error.is_reported())
+      log::warn(str(error.what(),
+                    "; until the next start there are no memory checkpoints, those that nodes "
+                    "hold are not used or removed, and checkpoints on disk go on"));
+    return nullptr;
+  }
 }
 
 }  // namespace echelon

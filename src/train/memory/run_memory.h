@@ -54,7 +54,8 @@ class RunMemory {
   /// Name of the step folder that the run has resumed from; empty: none.
   [[nodiscard]] const std::string& resumed_name() const { return resumed_name_; }
 
-  /// The run has ended on all ranks: removes its memory. Collective.
+  /// The end of the training was committed to disk: removes its memory. MemorySaves must be gone by then.
+  /// Without this call, as after an error, all of it stays: it may be the newest state. Collective.
   void finish();
 
  private:
@@ -69,5 +70,12 @@ class RunMemory {
   std::vector<checkpoint::Assembly::Source> sources_;  ///< by node: the rank that serves this one
   std::string resumed_name_;
 };
+
+/// The memory of the nodes; null if nothing is saved there. Collective. A restart in place goes on without
+/// it, with a warning, where a node's folder cannot be used: that node may be new to the run. Any other start
+/// throws what RunMemory() throws.
+[[nodiscard]] std::unique_ptr<RunMemory> open_memory(const CheckpointOptions& options,
+                                                     const RunFolder& folder, const JobInfo& job,
+                                                     Communicator& comm);
 
 }  // namespace echelon

@@ -15,7 +15,6 @@
 #include "support/temp_dir.h"
 #include "support/thread_ranks.h"
 #include "support/variable.h"
-#include "train/memory/memory_run.h"
 #include "train/restore.h"
 #include "unit/train/small_run.h"
 
@@ -43,8 +42,8 @@ struct MemoryRun {
     explicit Start(MemoryRun& one)
         : run(one), memory(one.options, one.run.folder, job_of(0, 1), one.run.comm) {
       restored = restore_latest(one.options, one.run.folder, one.run.comm, one.run.state, {}, &memory);
-      saves = std::make_unique<MemorySaves>(one.options, memory);
-      saves->prepare(one.run.state, {});
+      saves = std::make_unique<MemorySaves>(one.options, memory, one.run.state,
+                                            std::map<std::string, std::string>{});
     }
     /// Tries until the save before has ended.
     void begin(std::int64_t step) {

@@ -132,8 +132,7 @@ TEST(Restore, AReadErrorOfMemoryIsNoDamageAndRemovesNothing) {
   const JobInfo job{.size = 1, .local_size = 1, .host = "a", .hosts = {"a"}};
   {
     RunMemory memory(options, run.folder, job, run.comm);
-    MemorySaves saves(options, memory);
-    saves.prepare(run.state, {});
+    MemorySaves saves(options, memory, run.state, {});
     run.state.step = 4;
     run.state.position.next_sample = 32;
     saves.save(run.state, std::make_shared<checkpoint::Staging>(0), false, {.newest_sound = "0a1b2c3d"});
