@@ -9,10 +9,6 @@ using Report = SaveReport::State;
 using State = SaveOutcome::State;
 using Kind = NextAction::Kind;
 
-NextAction stop(Kind kind, std::int64_t failures) {
-  return {.kind = kind, .failures = failures};
-}
-
 }  // namespace
 
 SaveOutcome outcome_of(const std::vector<SaveReport>& reports) {
@@ -54,8 +50,8 @@ NextAction next_action(const SaveOutcome& outcome, const SaveRequest& request) {
   // The final save is attempted whatever the outcome of earlier ones.
   if (failed && !(request.begins && request.final)) {
     ++next.failures;
-    if (request.final) return stop(Kind::kStopFinalFailed, next.failures);
-    if (next.failures >= request.max_failures) return stop(Kind::kStopTooMany, next.failures);
+    if (request.final) return {.kind = Kind::kStopFinalFailed, .failures = next.failures};
+    if (next.failures >= request.max_failures) return {.kind = Kind::kStopTooMany, .failures = next.failures};
     next.report_failure = true;
   }
   if (!request.begins) {
