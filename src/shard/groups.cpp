@@ -27,21 +27,14 @@ Strategy strategy_of(const ShardOptions& options) {
     case ShardStrategy::kHybridShard:
       strategy.weights = options.reshard_after_forward.on ? Weights::kLayer : Weights::kPass;
       strategy.keep_ranks = std::max<std::int64_t>(1, options.reshard_after_forward.count);
-      strategy.replicated = options.strategy == ShardStrategy::kHybridShard;
       break;
     case ShardStrategy::kShardGradOp:
-    case ShardStrategy::kHybridGradOp:
-      strategy.weights = Weights::kPass;
-      strategy.replicated = options.strategy == ShardStrategy::kHybridGradOp;
-      break;
+    case ShardStrategy::kHybridGradOp: strategy.weights = Weights::kPass; break;
     case ShardStrategy::kShardOptimizer:
       strategy.weights = Weights::kStep;
       strategy.reduce_at_end = true;
       break;
-    case ShardStrategy::kNoShard:
-      strategy.weights = Weights::kStep;
-      strategy.replicated = true;
-      break;
+    case ShardStrategy::kNoShard: strategy.weights = Weights::kStep; break;
   }
   return strategy;
 }
@@ -52,26 +45,23 @@ int shard_group_size(const ShardOptions& options, int world, int ranks_per_node)
   return static_cast<int>(size);
 }
 
-Groups::Groups(const ShardOptions& options, Communicator& comm, int ranks_per_node)
-    : world_(&comm), shard_(&comm) {
-  const Strategy strategy = strategy_of(options);
+Groups::Groups(const ShardOptions& options, Communicator& comm, int ranks_per_node) : world_(&comm) {
+  const std::int64_t keep = strategy_of(options).keep_ranks;
   const int size = shard_group_size(options, comm.size(), ranks_per_node);
   if (size < comm.size()) {
-    own_shard_ = comm.split([size](int rank) { return rank / size; });
-    shard_ = own_shard_.get();
-    own_replicate_ = comm.split([size](int rank) { return rank % size; });
-    replicate_ = own_replicate_.get();
+    shard_ = comm.split([size](int rank) { return rank / size; });
+    replicate_ = comm.split([size](int rank) { return rank % size; });
   }
-  if (strategy.keep_ranks <= 1) return;
-  if (size % strategy.keep_ranks != 0) {
-    throw Error(Code::kUsage, "shard.reshard_after_forward is ", strategy.keep_ranks,
-                "; expected a divisor of the ", size, " ranks of a shard group");
+  if (keep <= 1) return;
+  if (size % keep != 0) {
+    throw Error(Code::kUsage, "shard.reshard_after_forward is ", keep, "; expected a divisor of the ", size,
+                " ranks of a shard group");
   }
-  keep_ = shard_->split([&](int rank) { return static_cast<int>(rank / strategy.keep_ranks); });
+  keep_ = shard().split([keep](int rank) { return static_cast<int>(rank / keep); });
 }
 
 std::string Groups::describe() const {
-  return str(counted(replicas(), "group"), " of ", counted(shard_->size(), "rank"));
+  return str(counted(replicas(), "group"), " of ", counted(shard().size(), "rank"));
 }
 
 }  // namespace echelon

@@ -17,7 +17,6 @@ struct Strategy {
     kStep,   ///< when the optimizer changes them
   };
   Weights weights = Weights::kLayer;
-  bool replicated = false;  ///< every shard group holds a complete copy of the state
   /// Whole gradients are summed on the rank and reduced with the step's last micro-batch.
   bool reduce_at_end = false;
   std::int64_t keep_ranks = 1;  ///< K of reshard_after_forward; 1: no part is kept
@@ -36,9 +35,9 @@ class Groups {
   Groups(const ShardOptions& options, Communicator& comm, int ranks_per_node);
 
   [[nodiscard]] Communicator& world() const { return *world_; }
-  [[nodiscard]] Communicator& shard() const { return *shard_; }
+  [[nodiscard]] Communicator& shard() const { return shard_ ? *shard_ : *world_; }
   /// Ranks that hold the same slice; null if each slice exists once.
-  [[nodiscard]] Communicator* replicate() const { return replicate_; }
+  [[nodiscard]] Communicator* replicate() const { return replicate_.get(); }
   /// Neighbors that each keep 1/K of the gathered weights between forward and backward; null if no part is
   /// kept.
   [[nodiscard]] Communicator* keep() const { return keep_.get(); }
@@ -50,11 +49,9 @@ class Groups {
 
  private:
   Communicator* world_;
-  std::unique_ptr<Communicator> own_shard_;
-  std::unique_ptr<Communicator> own_replicate_;
+  std::unique_ptr<Communicator> shard_;  ///< null: all ranks
+  std::unique_ptr<Communicator> replicate_;
   std::unique_ptr<Communicator> keep_;
-  Communicator* shard_;
-  Communicator* replicate_ = nullptr;
 };
 
 }  // namespace echelon

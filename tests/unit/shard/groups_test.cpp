@@ -47,8 +47,8 @@ TEST(Groups, StrategiesAreLifetimes) {
   EXPECT_EQ(of("shard_grad_op").weights, Weights::kPass);
   EXPECT_EQ(of("shard_optimizer").weights, Weights::kStep);
   EXPECT_TRUE(of("shard_optimizer").reduce_at_end);
-  EXPECT_TRUE(of("no_shard").replicated);
-  EXPECT_TRUE(of("hybrid_grad_op").replicated);
+  EXPECT_EQ(of("no_shard").weights, Weights::kStep);
+  EXPECT_EQ(of("hybrid_grad_op").weights, Weights::kPass);
 }
 
 }  // namespace
