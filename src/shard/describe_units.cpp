@@ -48,7 +48,7 @@ std::string line_of(const UnitPlan& unit, std::size_t count, const std::string& 
   const std::string name = count > 1 ? str(unit.name, " to ", last, " (", count, " units)") : unit.name;
   return str(padded(str(indent, name), 59), human_count(static_cast<std::uint64_t>(layout.numel())),
              count > 1 ? " parameters each, " : " parameters, ",
-             unit.fp8 ? "fp8" : precision_name(unit.compute), ", gathered ",
+             unit.fp8 ? "fp8" : name_of(dtype_of(unit.compute)), ", gathered ",
              human_bytes(layout.padded_numel() * width), ", kept ", human_bytes(slice), " a rank",
              stays(unit.weights),
              trained == 0               ? ", frozen"

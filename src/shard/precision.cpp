@@ -45,8 +45,4 @@ at::ScalarType scalar_type(FloatType type) {
   throw Error::internal("a type of a module is unset");
 }
 
-std::string precision_name(at::ScalarType type) {
-  return std::string(name_of(dtype_of(type)));
-}
-
 }  // namespace echelon

@@ -1,8 +1,6 @@
 #pragma once
 #include <c10/core/ScalarType.h>
 
-#include <string>
-
 #include "model/element_types.h"
 #include "model/model.h"
 #include "shard/options.h"
@@ -32,7 +30,5 @@ void limit_rounding(const PrecisionOptions& options);
 
 /// Throws Error(kUsage) for kUnset.
 [[nodiscard]] at::ScalarType scalar_type(FloatType type);
-/// "bf16", ...: the spelling used in recipes.
-[[nodiscard]] std::string precision_name(at::ScalarType type);
 
 }  // namespace echelon

@@ -163,13 +163,10 @@ std::unique_ptr<Decoder> ShardedModel::decoder(const Batch& prompts) {
   return std::make_unique<RankDecoder>(pass_, model_->decoder(prompts));
 }
 
-bool ShardedModel::computes_in(at::ScalarType type) const {
-  return std::any_of(plan_.begin(), plan_.end(), [&](const UnitPlan& unit) { return unit.compute == type; });
-}
-
 bool ShardedModel::needs_loss_scale() const {
   // In some models the gradients of logits are rounded like the logits.
-  return computes_in(at::kHalf) || precision_.reduce == at::kHalf || precision_.output == at::kHalf;
+  return precision_.reduce == at::kHalf || precision_.output == at::kHalf ||
+         std::any_of(plan_.begin(), plan_.end(), [](const UnitPlan& u) { return u.compute == at::kHalf; });
 }
 
 std::int64_t ShardedModel::slice_bytes() const {

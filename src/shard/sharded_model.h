@@ -72,8 +72,6 @@ class ShardedModel final : NotCopied {
   [[nodiscard]] const std::vector<UnitPlan>& plan() const { return plan_; }
   [[nodiscard]] const Groups& groups() const { return groups_; }
   [[nodiscard]] const Precision& precision() const { return precision_; }
-  /// True if any unit computes in `type`.
-  [[nodiscard]] bool computes_in(at::ScalarType type) const;
   /// True if gradients pass through fp16 anywhere, where small ones underflow.
   [[nodiscard]] bool needs_loss_scale() const;
   [[nodiscard]] at::Device device() const { return device_; }

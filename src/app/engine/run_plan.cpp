@@ -23,8 +23,9 @@ std::string describe(const Compute& compute) {
 }
 
 std::string precisions(const Precision& p) {
-  return str(precision_name(p.param), " compute", p.fp8 ? ", fp8 products, " : ", ", precision_name(p.reduce),
-             " reduction, ", precision_name(p.master), " masters");
+  const auto name = [](at::ScalarType type) { return name_of(dtype_of(type)); };
+  return str(name(p.param), " compute", p.fp8 ? ", fp8 products, " : ", ", name(p.reduce), " reduction, ",
+             name(p.master), " masters");
 }
 
 std::string attention_of(const Compute& compute, at::ScalarType type, const ModelOptions& model,
