@@ -46,10 +46,6 @@ std::vector<SlicePiece> FlatLayout::pieces(int rank) const {
   return found;
 }
 
-std::vector<SlicePiece> FlatLayout::trained_pieces(int rank) const {
-  return packed(pieces(rank), [](const Parameter::Part& part) { return !part.frozen; });
-}
-
 std::vector<SlicePiece> packed(const std::vector<SlicePiece>& pieces,
                                const std::function<bool(const Parameter::Part&)>& chosen) {
   std::vector<SlicePiece> picked;

@@ -42,8 +42,6 @@ class FlatLayout {
 
   /// The pieces in the slice of `rank`, by rising offset; the rest of the slice is padding.
   [[nodiscard]] std::vector<SlicePiece> pieces(int rank) const;
-  /// Returns packed() of those that are not frozen.
-  [[nodiscard]] std::vector<SlicePiece> trained_pieces(int rank) const;
 
  private:
   std::vector<Parameter*> parameters_;

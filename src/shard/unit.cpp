@@ -32,7 +32,6 @@ Unit::Unit(const UnitPlan& plan, const UnitSetup& setup, const at::Tensor& scale
       gradient_(
           HostMemory::zeros(setup_.trains ? layout_.slice_numel() : 0, state_options(setup, at::kFloat))),
       pieces_(layout_.pieces(setup.groups->shard().rank())),
-      trained_pieces_(layout_.trained_pieces(setup.groups->shard().rank())),
       weights_(plan_, setup_, layout_, master_),
       reduction_(plan_, setup_, layout_, gradient_) {
   if (scales.defined()) {
@@ -71,7 +70,9 @@ void Unit::weights_changed() {
 }
 
 std::int64_t Unit::trained_numel() const {
-  return trained_pieces_.empty() ? 0 : trained_pieces_.back().at + trained_pieces_.back().numel();
+  std::int64_t total = 0;
+  for (const SlicePiece& piece : pieces_) total += piece.part->frozen ? 0 : piece.numel();
+  return total;
 }
 
 void Unit::initialize(std::uint64_t seed) {

@@ -57,10 +57,7 @@ class Unit final : public GradientSink, NotCopied {
   [[nodiscard]] const std::string& name() const { return plan_.name; }
   [[nodiscard]] const FlatLayout& layout() const { return layout_; }
   [[nodiscard]] const std::vector<SlicePiece>& pieces() const { return pieces_; }
-  /// FlatLayout::trained_pieces() of this rank.
-  [[nodiscard]] const std::vector<SlicePiece>& trained_pieces() const { return trained_pieces_; }
-  /// Their elements.
-  [[nodiscard]] std::int64_t trained_numel() const;
+  [[nodiscard]] std::int64_t trained_numel() const;  ///< in pieces(), without what is frozen
   /// False if it has no gradient: without training, and if all its parameters are frozen.
   [[nodiscard]] bool trains() const { return setup_.trains; }
   [[nodiscard]] const at::Tensor& master() const { return master_; }  ///< [slice_numel], fp32 or bf16
@@ -79,7 +76,6 @@ class Unit final : public GradientSink, NotCopied {
   at::Tensor master_;
   at::Tensor gradient_;
   std::vector<SlicePiece> pieces_;
-  std::vector<SlicePiece> trained_pieces_;
   std::optional<Fp8Slice> slice8_;  ///< of a unit of matrices of fp8 products, in training
   bool measured_ = false;
   bool trains_now_ = false;  ///< and so weights8_ is in use

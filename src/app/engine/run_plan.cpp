@@ -86,8 +86,8 @@ void describe_run(const Job& job, const Compute& compute, const ShardedModel& mo
   std::int64_t with_gradient = 0;  // whole
   std::int64_t trained = 0;        // whole
   for (const auto& unit : model.units()) {
-    for (const SlicePiece& piece : unit->trained_pieces())
-      of_optimizer += piece.numel() * bytes_of(*piece.part);
+    for (const SlicePiece& piece : unit->pieces())
+      of_optimizer += piece.part->frozen ? 0 : piece.numel() * bytes_of(*piece.part);
     with_gradient += unit->trains() ? unit->layout().numel() : 0;
     trained += unit->plan().trained_numel();
   }

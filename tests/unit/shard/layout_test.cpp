@@ -40,10 +40,11 @@ TEST(Layout, WhatIsTrainedHasPlacesOfItsOwnOneAfterAnother) {
   const std::int64_t trained = 7 + 17 * 3 + 64 + 500 * 3;
   for (int ranks = 1; ranks <= 7; ++ranks) {
     const FlatLayout layout(pointers(parameters), ranks);
+    const auto trained_part = [](const Parameter::Part& part) { return !part.frozen; };
     std::int64_t held = 0;
     for (int rank = 0; rank < ranks; ++rank) {
       std::int64_t next = 0;
-      for (const SlicePiece& piece : layout.trained_pieces(rank)) {
+      for (const SlicePiece& piece : packed(layout.pieces(rank), trained_part)) {
         EXPECT_FALSE(piece.part->frozen);
         EXPECT_EQ(piece.at, next);
         next += piece.numel();
