@@ -59,6 +59,17 @@ std::vector<Kept> everything_kept(const TrainState& state) {
   return kept;
 }
 
+/// Calls body(tensor, slice, piece) with each piece of a tensor that lies in a slice of this rank.
+template <class Body>
+void each_piece(const TrainState& state, const Body& body) {
+  for (const Kept& kept : everything_kept(state)) {
+    for (std::size_t i = 0; i < kept.slices.size(); ++i) {
+      for (const SlicePiece& piece : kept.pieces(*state.model.units()[i]))
+        body(kept.info(i, *piece.part), kept.slices[i].narrow(0, piece.at, piece.numel()), piece);
+    }
+  }
+}
+
 /// Names and types of an optimizer's states, which identify the optimizer.
 using States = std::map<std::string, DType>;
 
@@ -119,37 +130,26 @@ std::vector<checkpoint::Slice> slices_of(const TrainState& state) {
   std::vector<checkpoint::Slice> slices;
   if (!state.model.groups().writes_state()) return slices;  // another rank has the same slices
   const auto windows = std::make_shared<ReadWindows>();
-  for (const Kept& kept : everything_kept(state)) {
-    for (std::size_t i = 0; i < kept.slices.size(); ++i) {
-      const at::Tensor& slice = kept.slices[i];
-      for (const SlicePiece& piece : kept.pieces(*state.model.units()[i])) {
-        slices.push_back({.tensor = kept.info(i, *piece.part),
-                          .begin = static_cast<std::uint64_t>(piece.begin),
-                          .end = static_cast<std::uint64_t>(piece.end),
-                          .bytes = {}});
-        if (slice.is_cpu()) {
-          slices.back().bytes = bytes_of(slice, piece);
-          continue;
-        }
-        slices.back().read = [windows, values = slice.narrow(0, piece.at, piece.end - piece.begin)](
-                                 std::uint64_t at, std::span<std::byte> to) {
-          windows->read(values, at, to);
-        };
-      }
+  each_piece(state, [&](const TensorInfo& tensor, const at::Tensor& values, const SlicePiece& piece) {
+    slices.push_back({.tensor = tensor,
+                      .begin = static_cast<std::uint64_t>(piece.begin),
+                      .end = static_cast<std::uint64_t>(piece.end),
+                      .bytes = {}});
+    if (values.is_cpu()) {
+      slices.back().bytes = bytes_of(values);
+      return;
     }
-  }
+    slices.back().read = [windows, values](std::uint64_t at, std::span<std::byte> to) {
+      windows->read(values, at, to);
+    };
+  });
   return slices;
 }
 
 std::uint64_t bytes_to_save(const TrainState& state) {
   std::uint64_t bytes = 0;
-  if (!state.model.groups().writes_state()) return bytes;
-  for (const Kept& kept : everything_kept(state)) {
-    for (std::size_t i = 0; i < kept.slices.size(); ++i) {
-      for (const SlicePiece& piece : kept.pieces(*state.model.units()[i]))
-        bytes += static_cast<std::uint64_t>(piece.numel()) * size_of(dtype_of(kept.slices[i]));
-    }
-  }
+  for (const checkpoint::Slice& slice : slices_of(state))
+    bytes += (slice.end - slice.begin) * size_of(slice.tensor.dtype);
   return bytes;
 }
 
@@ -240,36 +240,25 @@ void require_same_model(const checkpoint::Reader& reader, const TrainState& stat
 
 std::vector<int> shards_to_load(const checkpoint::Reader& reader, const TrainState& state) {
   std::set<int> shards;
-  for (const Kept& kept : everything_kept(state)) {
-    for (std::size_t i = 0; i < kept.slices.size(); ++i) {
-      for (const SlicePiece& piece : kept.pieces(*state.model.units()[i])) {
-        for (const auto& stored : reader.pieces(kept.info(i, *piece.part).name)) {
-          const bool read = stored.begin < static_cast<std::uint64_t>(piece.end) &&
-                            stored.end > static_cast<std::uint64_t>(piece.begin);
-          if (read) shards.insert(static_cast<int>(stored.rank));
-        }
-      }
+  each_piece(state, [&](const TensorInfo& tensor, const at::Tensor& /*values*/, const SlicePiece& piece) {
+    for (const auto& stored : reader.pieces(tensor.name)) {
+      const bool read = stored.begin < static_cast<std::uint64_t>(piece.end) &&
+                        stored.end > static_cast<std::uint64_t>(piece.begin);
+      if (read) shards.insert(static_cast<int>(stored.rank));
     }
-  }
+  });
   return {shards.begin(), shards.end()};
 }
 
 void load_slices(const checkpoint::Reader& reader, TrainState& state) {
   std::vector<checkpoint::Reader::Request> requests;
   std::vector<std::pair<at::Tensor, at::Tensor>> uploads;  // a piece on the device, its host copy
-  for (const Kept& kept : everything_kept(state)) {
-    for (std::size_t i = 0; i < kept.slices.size(); ++i) {
-      const at::Tensor& target = kept.slices[i];
-      const at::Tensor host = target.is_cpu() ? target : at::zeros_like(target, at::kCPU);
-      for (const SlicePiece& piece : kept.pieces(*state.model.units()[i])) {
-        requests.push_back({kept.info(i, *piece.part).name, static_cast<std::uint64_t>(piece.begin),
-                            static_cast<std::uint64_t>(piece.end), bytes_of(host, piece)});
-        if (!target.is_cpu())
-          uploads.emplace_back(target.narrow(0, piece.at, piece.numel()),
-                               host.narrow(0, piece.at, piece.numel()));
-      }
-    }
-  }
+  each_piece(state, [&](const TensorInfo& tensor, const at::Tensor& target, const SlicePiece& piece) {
+    const at::Tensor host = target.is_cpu() ? target : at::empty_like(target, at::kCPU);
+    requests.push_back({tensor.name, static_cast<std::uint64_t>(piece.begin),
+                        static_cast<std::uint64_t>(piece.end), bytes_of(host)});
+    if (!target.is_cpu()) uploads.emplace_back(target, host);
+  });
   reader.read_many(requests);
   for (const auto& [target, host] : uploads) target.copy_(host);
 }

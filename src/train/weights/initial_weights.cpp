@@ -90,17 +90,17 @@ void load_weights(const checkpoint::Reader& reader, ShardedModel& model) {
       const TensorInfo& info = *found;
       const auto begin = static_cast<std::uint64_t>(piece.begin);
       const auto end = static_cast<std::uint64_t>(piece.end);
+      const at::Tensor target = slice.narrow(0, piece.at, piece.numel());
       if (slice.is_cpu() && dtype_of(slice) == info.dtype) {
-        in_place.push_back({info.name, begin, end, bytes_of(slice, piece)});
+        in_place.push_back({info.name, begin, end, bytes_of(target)});
         continue;
       }
       if (!families::is_floating(info.dtype))
         throw Error(Code::kCheckpoint, "weights of type ", name_of(info.dtype),
                     "; expected a floating-point type");
-      const at::Tensor values = at::empty({piece.end - piece.begin}, scalar_type_of(info.dtype));
-      reader.read(info.name, begin, end,
-                  {static_cast<std::byte*>(values.mutable_data_ptr()), values.nbytes()});
-      slice.narrow(0, piece.at, values.numel()).copy_(values);
+      const at::Tensor values = at::empty({piece.numel()}, scalar_type_of(info.dtype));
+      reader.read(info.name, begin, end, bytes_of(values));
+      target.copy_(values);
     }
   }
   reader.read_many(in_place);
@@ -132,15 +132,14 @@ void load_weights(const families::ModelWeights& weights, ShardedModel& model) {
       if (is_adapter(piece.part->name)) continue;  // a folder of a model has none: they start as they are
       const families::StoredWeight& weight = stored_weight(weights, *piece.part);
       if (slice.is_cpu()) {
-        read(weight, static_cast<std::uint64_t>(piece.begin), type, bytes_of(slice, piece));
+        read(weight, static_cast<std::uint64_t>(piece.begin), type,
+             bytes_of(slice.narrow(0, piece.at, piece.numel())));
         continue;
       }
       for (std::int64_t at = piece.begin; at < piece.end; at += kAtOnce) {
-        const std::int64_t count = std::min(kAtOnce, piece.end - at);
-        read(weight, static_cast<std::uint64_t>(at), type,
-             {static_cast<std::byte*>(window.mutable_data_ptr()),
-              static_cast<std::size_t>(count) * size_of(type)});
-        slice.narrow(0, piece.at + at - piece.begin, count).copy_(window.narrow(0, 0, count));
+        const at::Tensor values = window.narrow(0, 0, std::min(kAtOnce, piece.end - at));
+        read(weight, static_cast<std::uint64_t>(at), type, bytes_of(values));
+        slice.narrow(0, piece.at + at - piece.begin, values.numel()).copy_(values);
       }
     }
   }

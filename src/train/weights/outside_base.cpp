@@ -78,7 +78,7 @@ std::uint64_t load_piece(const families::BaseWeights& base, const BaseNote::Tens
   std::uint64_t fingerprint = 0;
   for (std::int64_t at = piece.begin; at < piece.end; at += at_once) {
     const at::Tensor values = window.narrow(0, 0, std::min(at_once, piece.end - at));
-    const std::span<std::byte> bytes{static_cast<std::byte*>(values.mutable_data_ptr()), values.nbytes()};
+    const std::span<std::byte> bytes = bytes_of(values);
     base.read(noted.info.name, static_cast<std::uint64_t>(at), type, bytes);
     fingerprint = crc64(bytes, fingerprint);
     unit.master().narrow(0, piece.at + at - piece.begin, values.numel()).copy_(values);
@@ -110,14 +110,12 @@ void take_fingerprints(BaseNote& base, const ShardedModel& model, Communicator& 
   ReadWindows windows;
   std::vector<std::byte> bytes;
   const auto found = fingerprints(
-      base, model, comm, [&](const BaseNote::Tensor& noted, const Unit& unit, const SlicePiece& piece) {
+      base, model, comm, [&](const BaseNote::Tensor&, const Unit& unit, const SlicePiece& piece) {
         const at::Tensor values = unit.master().narrow(0, piece.at, piece.numel());
-        const std::uint64_t size = size_of(noted.info.dtype);
-        const auto total = static_cast<std::uint64_t>(piece.numel()) * size;
-        if (values.is_cpu()) return crc64({static_cast<const std::byte*>(values.const_data_ptr()), total});
+        if (values.is_cpu()) return crc64(bytes_of(values));
         std::uint64_t fingerprint = 0;
-        for (std::uint64_t at = 0; at < total; at += kBytesAtOnce) {
-          bytes.resize(std::min(kBytesAtOnce, total - at));
+        for (std::uint64_t at = 0; at < values.nbytes(); at += kBytesAtOnce) {
+          bytes.resize(std::min(kBytesAtOnce, values.nbytes() - at));
           windows.read(values, at, bytes);
           fingerprint = crc64(bytes, fingerprint);
         }

@@ -7,7 +7,6 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
-#include "shard/layout.h"
 
 /// Slices of a unit's buffer as bytes of a checkpoint.
 namespace echelon {
@@ -22,11 +21,9 @@ inline const std::string kModelPrefix = "model/";
               "; checkpoints hold fp32 and bf16");
 }
 
-/// The bytes of a piece of a slice in host memory.
-[[nodiscard]] inline std::span<std::byte> bytes_of(const at::Tensor& slice, const SlicePiece& piece) {
-  const std::size_t size = size_of(dtype_of(slice));
-  return {static_cast<std::byte*>(slice.mutable_data_ptr()) + static_cast<std::size_t>(piece.at) * size,
-          static_cast<std::size_t>(piece.end - piece.begin) * size};
+/// The bytes of a tensor in host memory, whose elements lie one after another.
+[[nodiscard]] inline std::span<std::byte> bytes_of(const at::Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
 }
 
 }  // namespace echelon
