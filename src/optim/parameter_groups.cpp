@@ -12,18 +12,15 @@ namespace {
 /// Number of existing names that an error about a pattern lists.
 constexpr std::size_t kNamesShown = 4;
 
-/// Names of all parameters of the model, also of those that this rank holds no part of.
-std::vector<std::string> parameter_names(const ShardedModel& model) {
+}  // namespace
+
+std::vector<std::string> parameter_names(const Model& model, bool trained) {
   std::vector<std::string> names;
-  for (const auto& unit : model.units()) {
-    for (const Parameter* parameter : unit->layout().parameters()) {
-      for (const Parameter::Part& part : parameter->parts()) names.push_back(part.name);
-    }
+  for (const Parameter::Part* part : parts_of(model.parameters())) {
+    if (!trained || !part->frozen) names.push_back(part->name);
   }
   return names;
 }
-
-}  // namespace
 
 void require_match(const std::string& key, const std::string& pattern,
                    const std::vector<std::string>& names) {
@@ -49,14 +46,9 @@ ParameterGroup group_of(const OptimOptions& options, const std::string& name) {
 }
 
 std::unique_ptr<Model> with_frozen(std::unique_ptr<Model> model, const OptimOptions& options) {
-  std::vector<std::string> names;
-  for (Parameter* parameter : model->parameters()) {
-    for (const Parameter::Part& part : parameter->parts()) {
-      if (!part.frozen) names.push_back(part.name);
-    }
+  require_trained(options, parameter_names(*model, true));
+  for (Parameter* parameter : model->parameters())
     parameter->freeze([&](const std::string& name) { return options.freezes(name); });
-  }
-  require_trained(options, names);
   return model;
 }
 
@@ -69,7 +61,7 @@ void require_trained(const OptimOptions& options, const std::vector<std::string>
 }
 
 std::vector<ParameterGroup> parameter_groups(const OptimOptions& options, const ShardedModel& model) {
-  const std::vector<std::string> names = parameter_names(model);
+  const std::vector<std::string> names = parameter_names(model.model());
   for (const std::string& pattern : options.no_decay) require_match("optim.no_decay", pattern, names);
   for (const std::string& pattern : options.muon.adamw) require_match("optim.muon.adamw", pattern, names);
   for (const auto& [pattern, factor] : options.lr_factors) require_match("optim.lr_factors", pattern, names);

@@ -25,6 +25,9 @@ struct ParameterGroup {
   std::vector<SliceRange> ranges;  ///< the parts that this rank holds: adjacent ones merged, by rising offset
 };
 
+/// Names of all parameters of the model; `trained`: only of those that it does not freeze.
+[[nodiscard]] std::vector<std::string> parameter_names(const Model& model, bool trained = false);
+
 /// Throws Error(kUsage), which names `key`, if `pattern` matches none of `names`.
 void require_match(const std::string& key, const std::string& pattern, const std::vector<std::string>& names);
 

@@ -15,17 +15,6 @@ std::vector<std::string> patterns_of(const PatternMap<Value>& map) {
   return patterns;
 }
 
-/// `trained`: only of those that the model does not freeze.
-std::vector<std::string> parameter_names(const Model& model, bool trained) {
-  std::vector<std::string> names;
-  for (const Parameter* parameter : model.parameters()) {
-    for (const Parameter::Part& part : parameter->parts()) {
-      if (!trained || !part.frozen) names.push_back(part.name);
-    }
-  }
-  return names;
-}
-
 /// Adds a fault for each pattern that matches none of `names`: layers or names of parameters.
 template <class Names>
 void demand(const std::string& key, const std::vector<std::string>& patterns, const Names& names,
@@ -46,7 +35,7 @@ std::vector<PatternFault> pattern_faults(const Model& model, const ShardOptions&
                                          const ActivationCheckpointingOptions& activations,
                                          const OptimOptions& optim) {
   const std::vector<Layer*> layers = all_layers(model);
-  const std::vector<std::string> parameters = parameter_names(model, false);
+  const std::vector<std::string> parameters = parameter_names(model);
   std::vector<PatternFault> faults;
   demand("shard.wrap.exclude", shard.wrap.exclude, layers, faults);
   demand("shard.wrap.modules", shard.wrap.modules, layers, faults);

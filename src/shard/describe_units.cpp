@@ -37,10 +37,8 @@ std::string line_of(const UnitPlan& unit, std::size_t count, const std::string& 
   const auto width = unit.fp8 ? 1 : static_cast<std::int64_t>(c10::elementSize(unit.compute));
   const std::int64_t trained = unit.trained_numel();
   std::int64_t state = 0;
-  for (const Parameter* parameter : unit.parameters) {
-    for (const Parameter::Part& part : parameter->parts())
-      state += part.frozen ? 0 : part.numel() * state_bytes(part);
-  }
+  for (const Parameter::Part* part : parts_of(unit.parameters))
+    state += part->frozen ? 0 : part->numel() * state_bytes(*part);
   const std::int64_t slice = layout.slice_numel() * static_cast<std::int64_t>(c10::elementSize(unit.master)) +
                              (trained == 0 ? 0 : layout.slice_numel() * 4) +
                              (state + shard_ranks - 1) / shard_ranks;

@@ -16,6 +16,14 @@ std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
 
 }  // namespace
 
+std::vector<const Parameter::Part*> parts_of(const std::vector<Parameter*>& parameters) {
+  std::vector<const Parameter::Part*> parts;
+  for (const Parameter* parameter : parameters) {
+    for (const Parameter::Part& part : parameter->parts()) parts.push_back(&part);
+  }
+  return parts;
+}
+
 FlatLayout::FlatLayout(std::vector<Parameter*> parameters, int ranks)
     : parameters_(std::move(parameters)), ranks_(ranks) {
   std::stable_partition(parameters_.begin(), parameters_.end(),

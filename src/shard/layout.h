@@ -8,6 +8,9 @@
 /// Arithmetic of flat sharding, without storage or communication.
 namespace echelon {
 
+/// The parts of all parameters, in order.
+[[nodiscard]] std::vector<const Parameter::Part*> parts_of(const std::vector<Parameter*>& parameters);
+
 /// Elements of one named tensor that lie in one rank's slice.
 struct SlicePiece {
   const Parameter::Part* part = nullptr;

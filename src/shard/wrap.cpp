@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "shard/layout.h"
 
 namespace echelon {
 namespace {
@@ -201,9 +202,7 @@ std::int64_t UnitPlan::numel() const {
 
 std::int64_t UnitPlan::trained_numel() const {
   std::int64_t total = 0;
-  for (const Parameter* parameter : parameters) {
-    for (const Parameter::Part& part : parameter->parts()) total += part.frozen ? 0 : part.numel();
-  }
+  for (const Parameter::Part* part : parts_of(parameters)) total += part->frozen ? 0 : part->numel();
   return total;
 }
 

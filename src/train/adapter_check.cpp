@@ -62,17 +62,15 @@ void AdapterCheck::updated() {
   std::vector<std::string> modules;
   std::vector<double> largest;  // of each B, over all ranks
   for (const auto& unit : model_.units()) {
-    for (const Parameter* parameter : unit->layout().parameters()) {
-      for (const Parameter::Part& part : parameter->parts()) {
-        if (!is_trained_b(part)) continue;
-        modules.emplace_back(module_of(module_of(part.name)));
-        double mine = 0;
-        for (const SlicePiece& piece : unit->pieces()) {
-          if (piece.part == &part)
-            mine = unit->master().narrow(0, piece.at, piece.numel()).abs().max().item<double>();
-        }
-        largest.push_back(mine);
+    for (const Parameter::Part* part : parts_of(unit->layout().parameters())) {
+      if (!is_trained_b(*part)) continue;
+      modules.emplace_back(module_of(module_of(part->name)));
+      double mine = 0;
+      for (const SlicePiece& piece : unit->pieces()) {
+        if (piece.part == part)
+          mine = unit->master().narrow(0, piece.at, piece.numel()).abs().max().item<double>();
       }
+      largest.push_back(mine);
     }
   }
   comm_.all_reduce(largest.data(), largest.size(), DType::kF64, ReduceOp::kMax, "adapters").wait();

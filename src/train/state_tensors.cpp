@@ -161,10 +161,8 @@ std::vector<TensorInfo> all_tensors(const TrainState& state, bool everything) {
   std::vector<TensorInfo> tensors;
   for (const Kept& kept : everything_kept(state)) {
     for (std::size_t i = 0; i < kept.slices.size(); ++i) {
-      for (const Parameter* parameter : state.model.units()[i]->layout().parameters()) {
-        for (const Parameter::Part& part : parameter->parts()) {
-          if (everything || kept.holds(part)) tensors.push_back(kept.info(i, part));
-        }
+      for (const Parameter::Part* part : parts_of(state.model.units()[i]->layout().parameters())) {
+        if (everything || kept.holds(*part)) tensors.push_back(kept.info(i, *part));
       }
     }
   }

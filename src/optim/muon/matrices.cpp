@@ -56,10 +56,8 @@ bool is_of_muon(const OptimOptions& options, const Parameter::Part& part) {
 
 void require_matrices(const OptimOptions& options, const std::vector<Parameter*>& parameters) {
   if (options.kind != OptimKind::kMuon) return;
-  for (const Parameter* parameter : parameters) {
-    for (const Parameter::Part& part : parameter->parts()) {
-      if (is_of_muon(options, part)) return;
-    }
+  for (const Parameter::Part* part : parts_of(parameters)) {
+    if (is_of_muon(options, *part)) return;
   }
   throw Error(
       Code::kUsage,

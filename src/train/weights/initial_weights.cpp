@@ -35,20 +35,18 @@ WeightMatch match_weights(const checkpoint::Reader& reader, const std::optional<
   const bool without_adapters =
       std::none_of(all.begin(), all.end(), [](const TensorInfo& tensor) { return is_adapter(tensor.name); });
   for (const auto& unit : model.units()) {
-    for (const Parameter* parameter : unit->layout().parameters()) {
-      for (const Parameter::Part& part : parameter->parts()) {
-        const TensorInfo* other = reader.find(kModelPrefix + part.name);
-        const auto* noted = base ? base->find(kModelPrefix + part.name) : nullptr;
-        if (noted != nullptr) other = &noted->info;
-        if (other != nullptr && other->shape == part.shape) {
-          taken.insert(kModelPrefix + part.name);
-        } else if (without_adapters && is_adapter(part.name)) {
-          match.new_adapters.push_back(part.name);
-        } else {
-          match.fresh.push_back(
-              str(part.name, ' ', checkpoint::shape_text(part.shape),
-                  other == nullptr ? "" : str(", there ", checkpoint::shape_text(other->shape))));
-        }
+    for (const Parameter::Part* part : parts_of(unit->layout().parameters())) {
+      const TensorInfo* other = reader.find(kModelPrefix + part->name);
+      const auto* noted = base ? base->find(kModelPrefix + part->name) : nullptr;
+      if (noted != nullptr) other = &noted->info;
+      if (other != nullptr && other->shape == part->shape) {
+        taken.insert(kModelPrefix + part->name);
+      } else if (without_adapters && is_adapter(part->name)) {
+        match.new_adapters.push_back(part->name);
+      } else {
+        match.fresh.push_back(
+            str(part->name, ' ', checkpoint::shape_text(part->shape),
+                other == nullptr ? "" : str(", there ", checkpoint::shape_text(other->shape))));
       }
     }
   }

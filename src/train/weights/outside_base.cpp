@@ -92,12 +92,10 @@ BaseNote base_of(const ShardedModel& model) {
   BaseNote base;
   bool adapters = false;
   for (const auto& unit : model.units()) {
-    for (const Parameter* parameter : unit->layout().parameters()) {
-      for (const Parameter::Part& part : parameter->parts()) {
-        adapters = adapters || is_adapter(part.name);
-        if (part.frozen && !is_adapter(part.name))
-          base.tensors.push_back({{kModelPrefix + part.name, dtype_of(unit->master()), part.shape}});
-      }
+    for (const Parameter::Part* part : parts_of(unit->layout().parameters())) {
+      adapters = adapters || is_adapter(part->name);
+      if (part->frozen && !is_adapter(part->name))
+        base.tensors.push_back({{kModelPrefix + part->name, dtype_of(unit->master()), part->shape}});
     }
   }
   if (!adapters) return {};
