@@ -30,12 +30,8 @@ std::unique_ptr<UpdateRule> make_rule(const OptimOptions& options) {
 
 }  // namespace
 
-Optimizer::Optimizer(std::unique_ptr<UpdateRule> rule, const OptimOptions& options, const ShardedModel& model)
-    : kind_(options.kind),
-      weight_decay_(options.weight_decay),
-      rule_(std::move(rule)),
-      groups_(parameter_groups(options, model)),
-      model_(&model) {
+Optimizer::Optimizer(const OptimOptions& options, const ShardedModel& model)
+    : kind_(options.kind), rule_(make_rule(options)) {
   for (const auto& unit : model.units()) {
     const bool updated = unit->plan().trained_numel() > 0;
     if (!updated || unit->master().scalar_type() == at::kFloat || rule_->takes_bf16_weights()) continue;
@@ -48,13 +44,24 @@ Optimizer::Optimizer(std::unique_ptr<UpdateRule> rule, const OptimOptions& optio
                            return !part.frozen && is_of_muon(options, part) == of_muon;
                          }};
     for (const auto& unit : model.units()) {
-      const std::vector<SlicePiece> pieces = state.pieces(*unit);
-      const std::int64_t numel = pieces.empty() ? 0 : pieces.back().at + pieces.back().numel();
+      std::int64_t numel = 0;
+      for (const SlicePiece& piece : unit->pieces()) numel += state.holds(*piece.part) ? piece.numel() : 0;
       state.slices.push_back(HostMemory::zeros(numel, unit->master().options().dtype(type)));
     }
     states_.push_back(std::move(state));
   };
   for (const UpdateRule::StateSpec& spec : rule_->states()) add(spec.name, spec.dtype, false);
+  for (const ParameterGroup& group : parameter_groups(options, model)) {
+    groups_.push_back({group.lr_factor, group.decays ? options.weight_decay : 0.0, {}});
+    for (const SliceRange& range : group.ranges) {
+      const Unit& unit = *model.units()[range.unit];
+      const auto view = [&](const at::Tensor& slice) { return slice.narrow(0, range.begin, range.numel()); };
+      UpdateRange views{view(unit.master()), view(unit.gradient()), {}};
+      for (const OptimizerState& state : states_)
+        views.states.push_back(state.slices[range.unit].narrow(0, range.trained_at, range.numel()));
+      groups_.back().ranges.push_back(std::move(views));
+    }
+  }
   if (kind_ != OptimKind::kMuon) return;
   muon_ = std::make_unique<Muon>(options, model);
   add(kMuonMomentum, at::kFloat, true);
@@ -62,20 +69,12 @@ Optimizer::Optimizer(std::unique_ptr<UpdateRule> rule, const OptimOptions& optio
 
 void Optimizer::step(std::int64_t number, double lr, double gradient_factor) {
   const at::NoGradGuard no_grad;
-  for (const ParameterGroup& group : groups_) {
-    std::vector<UpdateRange> ranges;
-    for (const SliceRange& range : group.ranges) {
-      const Unit& unit = *model_->units()[range.unit];
-      const auto view = [&](const at::Tensor& slice) { return slice.narrow(0, range.begin, range.numel()); };
-      UpdateRange& views = ranges.emplace_back(UpdateRange{view(unit.master()), view(unit.gradient()), {}});
-      for (std::size_t s = 0; s < rule_->states().size(); ++s)
-        views.states.push_back(states_[s].slices[range.unit].narrow(0, range.trained_at, range.numel()));
-    }
+  for (const Group& group : groups_) {
     rule_->update({.number = number,
                    .lr = lr * group.lr_factor,
-                   .weight_decay = group.decays ? weight_decay_ : 0.0,
+                   .weight_decay = group.weight_decay,
                    .gradient_factor = gradient_factor},
-                  ranges);
+                  group.ranges);
   }
   if (muon_) muon_->update(lr, gradient_factor, states_.back().slices);
 }
@@ -91,7 +90,7 @@ StateBytes state_bytes(const OptimOptions& options) {
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimOptions& options, const ShardedModel& model) {
-  return std::make_unique<Optimizer>(make_rule(options), options, model);
+  return std::make_unique<Optimizer>(options, model);
 }
 
 }  // namespace echelon

@@ -17,14 +17,9 @@ namespace echelon {
 /// One kind of optimizer state.
 struct OptimizerState {
   std::string name;  ///< "exp_avg", "momentum_buffer", ...
-  /// One tensor per unit, fp32 or bf16: the elements of pieces(). A restore writes to them.
+  /// One tensor per unit, fp32 or bf16: packed() of what has this state. A restore writes to them.
   std::vector<at::Tensor> slices;
   std::function<bool(const Parameter::Part&)> holds;  ///< false for what is frozen
-
-  /// This rank's pieces of what has this state, at their places in the unit's tensor.
-  [[nodiscard]] std::vector<SlicePiece> pieces(const Unit& unit) const {
-    return packed(unit.pieces(), holds);
-  }
 };
 
 /// Updates this rank's slices by applying an UpdateRule to the ranges of each parameter group, and Muon to
@@ -34,7 +29,7 @@ class Optimizer {
   /// `model` must outlive this object. Throws Error(kUsage) for a pattern of `no_decay` or `lr_factors` that
   /// matches no parameter, for weights of a type that the rule does not support, and for Muon without
   /// matrices.
-  Optimizer(std::unique_ptr<UpdateRule> rule, const OptimOptions& options, const ShardedModel& model);
+  Optimizer(const OptimOptions& options, const ShardedModel& model);
 
   /// Update `number` (1-based, for bias correction) with gradients multiplied by `gradient_factor`. The
   /// contents of gradients are undefined afterwards. The caller must then call
@@ -45,11 +40,15 @@ class Optimizer {
   [[nodiscard]] const std::vector<OptimizerState>& states() const { return states_; }
 
  private:
+  /// A ParameterGroup as the rule updates it.
+  struct Group {
+    double lr_factor;
+    double weight_decay;
+    std::vector<UpdateRange> ranges;
+  };
   OptimKind kind_;
-  double weight_decay_;
   std::unique_ptr<UpdateRule> rule_;
-  std::vector<ParameterGroup> groups_;
-  const ShardedModel* model_;
+  std::vector<Group> groups_;
   std::vector<OptimizerState> states_;  ///< those of the rule, then Muon's
   std::unique_ptr<Muon> muon_;          ///< null with other kinds
 };

@@ -49,7 +49,7 @@ class Moved {
     const OptimizerState& momentum = optimizer_->states().back();
     for (std::size_t u = 0; u < model_.units().size(); ++u) {
       const Unit& unit = *model_.units()[u];
-      for (const SlicePiece& piece : momentum.pieces(unit))
+      for (const SlicePiece& piece : packed(unit.pieces(), momentum.holds))
         f(piece.part->name + "/momentum", piece.begin, momentum.slices[u].narrow(0, piece.at, piece.numel()));
       for (const SlicePiece& piece : unit.pieces()) {
         if (momentum.holds(*piece.part))
