@@ -27,12 +27,12 @@ class Allocator final : public at::Allocator {
 
   at::DataPtr allocate(std::size_t bytes) override {
     void* block = nullptr;
-    if (bytes > 0) block = bytes < kLarge ? take_small(bytes) : arena_.take(bytes);
+    if (bytes > 0) block = bytes < kLarge ? take_small(bytes) : arena.take(bytes);
     if (block == nullptr && bytes > 0) {
       TORCH_CHECK_WITH(OutOfMemoryError, false, "out of host memory: requested ", bytes, " bytes with ",
-                       live_.load(), " in use");
+                       live.load(), " in use");
     }
-    raise(peak_, live_ += static_cast<std::int64_t>(bytes));
+    raise(peak, live += static_cast<std::int64_t>(bytes));
     return {block, block, release, at::Device(at::kCPU)};
   }
   [[nodiscard]] at::DeleterFnPtr raw_deleter() const override { return release; }
@@ -40,17 +40,11 @@ class Allocator final : public at::Allocator {
     default_copy_data(to, from, bytes);
   }
 
-  [[nodiscard]] bool is_fresh(const void* block) const { return arena_.is_fresh(block); }
-  [[nodiscard]] std::int64_t live() const { return live_; }
-  [[nodiscard]] std::int64_t peak() const { return peak_; }
-  [[nodiscard]] std::int64_t reserved() const {
-    return static_cast<std::int64_t>(arena_.reserved_bytes()) + small_peak_;
-  }
-  void reset_peak() { peak_ = live_.load(); }
-  void trim() {
-    arena_.trim();
-    small_peak_ = small_.load();
-  }
+  HostArena arena;
+  std::atomic<std::int64_t> live{0};
+  std::atomic<std::int64_t> peak{0};
+  std::atomic<std::int64_t> small{0};
+  std::atomic<std::int64_t> small_peak{0};
 
  private:
   static void release(void* block) {
@@ -62,19 +56,19 @@ class Allocator final : public at::Allocator {
     auto* const memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, whole));
     if (memory == nullptr) return nullptr;
     *reinterpret_cast<std::size_t*>(memory) = bytes;
-    raise(small_peak_, small_ += static_cast<std::int64_t>(whole));
+    raise(small_peak, small += static_cast<std::int64_t>(whole));
     return memory + kAlignment;
   }
 
   void give(void* block) {
-    std::size_t bytes = arena_.give(block);
+    std::size_t bytes = arena.give(block);
     if (bytes == 0) {
       auto* const memory = static_cast<std::byte*>(block) - kAlignment;
       bytes = *reinterpret_cast<std::size_t*>(memory);
-      small_ -= static_cast<std::int64_t>(kAlignment + (bytes + kAlignment - 1) / kAlignment * kAlignment);
+      small -= static_cast<std::int64_t>(kAlignment + (bytes + kAlignment - 1) / kAlignment * kAlignment);
       std::free(memory);
     }
-    live_ -= static_cast<std::int64_t>(bytes);
+    live -= static_cast<std::int64_t>(bytes);
   }
 
   static void raise(std::atomic<std::int64_t>& maximum, std::int64_t value) {
@@ -82,12 +76,6 @@ class Allocator final : public at::Allocator {
     while (value > seen && !maximum.compare_exchange_weak(seen, value)) {
     }
   }
-
-  HostArena arena_;
-  std::atomic<std::int64_t> live_{0};
-  std::atomic<std::int64_t> peak_{0};
-  std::atomic<std::int64_t> small_{0};
-  std::atomic<std::int64_t> small_peak_{0};
 };
 
 }  // namespace
@@ -98,28 +86,32 @@ void HostMemory::install() {
 
 at::Tensor HostMemory::zeros(std::int64_t numel, const at::TensorOptions& options) {
   at::Tensor made = at::empty({numel}, options);
-  if (!made.is_cpu() || !Allocator::instance().is_fresh(made.const_data_ptr())) made.zero_();
+  if (!made.is_cpu() || !Allocator::instance().arena.is_fresh(made.const_data_ptr())) made.zero_();
   return made;
 }
 
 std::int64_t HostMemory::live_bytes() {
-  return Allocator::instance().live();
+  return Allocator::instance().live;
 }
 
 std::int64_t HostMemory::peak_bytes() {
-  return Allocator::instance().peak();
+  return Allocator::instance().peak;
 }
 
 std::int64_t HostMemory::reserved_bytes() {
-  return Allocator::instance().reserved();
+  const Allocator& all = Allocator::instance();
+  return static_cast<std::int64_t>(all.arena.reserved_bytes()) + all.small_peak;
 }
 
 void HostMemory::trim() {
-  Allocator::instance().trim();
+  Allocator& all = Allocator::instance();
+  all.arena.trim();
+  all.small_peak = all.small.load();
 }
 
 void HostMemory::reset_peak() {
-  Allocator::instance().reset_peak();
+  Allocator& all = Allocator::instance();
+  all.peak = all.live.load();
 }
 
 }  // namespace echelon
