@@ -34,9 +34,7 @@ void Activity::end_step(double work_s) {
 void Activity::enter(Doing doing, std::string_view unit) {
   const Lock lock(mutex_);
   now_.doing = doing;
-  const std::size_t length = std::min(unit.size(), sizeof(now_.unit) - 1);
-  std::memcpy(now_.unit, unit.data(), length);
-  now_.unit[length] = '\0';
+  now_.unit[unit.copy(now_.unit, sizeof(now_.unit) - 1)] = '\0';
   entered_ = Clock::now();
 }
 

@@ -39,7 +39,8 @@ struct Frame {
   char text[1024] = {};  ///< zero-terminated
 
   [[nodiscard]] std::string_view text_view() const { return {text}; }
-  void set_text(std::string_view value);  ///< truncated to fit
+  /// What does not fit is cut off.
+  void set_text(std::string_view value) { text[value.copy(text, sizeof(text) - 1)] = '\0'; }
 };
 static_assert(std::is_trivially_copyable_v<Frame>);
 

@@ -79,7 +79,6 @@ void Hub::on_frame(Peer& peer, const Frame& frame, double now) {
       return;
     }
     peer.rank = frame.rank;
-    peer.process = frame.process;
     processes_[peer.rank] = frame.process;
   }
   switch (frame.kind) {

@@ -48,7 +48,6 @@ class Hub : NotCopied {
     explicit Peer(fs::Fd socket) : wire(std::move(socket)) {}
     Wire wire;
     int rank = -1;  ///< -1: no hello yet
-    std::int64_t process = 0;
   };
   void loop();
   void serve(Peer& peer, double now_s);

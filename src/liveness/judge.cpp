@@ -345,13 +345,9 @@ std::optional<Finding> Judge::awaited_by_most() {
 }
 
 bool Judge::may_warn(const std::string& host, double time_s) {
-  for (auto& [warned, when] : warned_) {
-    if (warned != host) continue;
-    if (time_s - when < kBetweenWarnings_s) return false;
-    when = time_s;
-    return true;
-  }
-  warned_.emplace_back(host, time_s);
+  const auto [last, first] = warned_.try_emplace(host, time_s);
+  if (!first && time_s - last->second < kBetweenWarnings_s) return false;
+  last->second = time_s;
   return true;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -110,9 +111,9 @@ class Judge {
   JudgeOptions options_;
   std::vector<std::string> hosts_;
   std::vector<Peer> peers_;
-  double stalled_since_s_ = -1;  ///< since when a rank has waited too long; negative: none does
-  bool new_votes_ = false;       ///< rank 0 has sent a beat since the last vote
-  std::vector<std::pair<std::string, double>> warned_;  ///< host and time of its last warning
+  double stalled_since_s_ = -1;           ///< since when a rank has waited too long; negative: none does
+  bool new_votes_ = false;                ///< rank 0 has sent a beat since the last vote
+  std::map<std::string, double> warned_;  ///< time of the last warning by host
 };
 
 }  // namespace echelon
