@@ -12,14 +12,22 @@
 
 namespace echelon {
 
-/// The parts of a step's time: means over ranks, which sum to the mean of the ranks' step times.
+/// The parts of the time of steps, by what ranks did in them.
 struct StepParts {
-  double compute_s = 0;      ///< forward and backward
+  double compute_s = 0;      ///< forward and backward, waits not included
   double gather_wait_s = 0;  ///< waiting for weights that nothing hides
   double reduce_wait_s = 0;  ///< waiting for gradients, and for other ranks at the end of a step
-  double data_wait_s = 0;
-  double optimizer_s = 0;  ///< norm and update
+  double data_wait_s = 0;    ///< waiting for samples
+  double optimizer_s = 0;    ///< norm and update, waits not included
   double other_s = 0;
+
+  [[nodiscard]] double comm_wait_s() const { return gather_wait_s + reduce_wait_s; }
+  /// Returns the sums of the parts, those of `more` times `factor`.
+  [[nodiscard]] StepParts plus(const StepParts& more, double factor) const {
+    return {compute_s + factor * more.compute_s,         gather_wait_s + factor * more.gather_wait_s,
+            reduce_wait_s + factor * more.reduce_wait_s, data_wait_s + factor * more.data_wait_s,
+            optimizer_s + factor * more.optimizer_s,     other_s + factor * more.other_s};
+  }
 };
 
 /// A value of all ranks.
@@ -58,7 +66,7 @@ struct StepMetrics {
   std::uint64_t sent_bytes = 0;         ///< in collectives of the last step; largest over ranks
   double model_tflops_per_s = 0;        ///< of the model (as for mfu), of one rank
   double save_stall_s = 0;              ///< waiting for saves since the line before
-  StepParts breakdown;
+  StepParts breakdown;                  ///< means over ranks, which sum to that of their step times
   std::vector<std::pair<std::string, Spread>> spread;               ///< values of all ranks
   std::vector<std::pair<std::string, std::uint64_t>> memory_bytes;  ///< by purpose; largest over ranks
   std::vector<std::pair<std::string, double>> unit_grad_norms;      ///< on request

@@ -112,7 +112,7 @@ void TrainStep::accumulate() {
   state_.model.finish_gradients();
 }
 
-StepTimes TrainStep::times() const {
+StepParts TrainStep::times() const {
   const ShardedModel::Times times = state_.model.times();
   return {.compute_s = compute_s_,
           .gather_wait_s = times.gather_wait_s,

@@ -67,7 +67,7 @@ class TrainStep {
   [[nodiscard]] Result finish(double lr);
 
   /// Returns the parts of the steps' time since construction. Waits of validations are included.
-  [[nodiscard]] StepTimes times() const;
+  [[nodiscard]] StepParts times() const;
 
  private:
   /// Targets of a step without padding, over all ranks.

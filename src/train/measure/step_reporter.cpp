@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numeric>
 #include <tuple>
 
 #include "base/log.h"
@@ -20,8 +19,7 @@ constexpr std::size_t kCategories = std::tuple_size_v<decltype(categories({}, 0)
 
 struct StepReporter::RankValues {
   double step_s = 0;
-  StepTimes spent;
-  double other_s = 0;
+  StepParts spent;
   double save_stall_s = 0;
   double resident_bytes = 0;
   double device_bytes = 0;
@@ -48,12 +46,6 @@ double largest(const Ranks& ranks, const Value& value) {
   return *std::max_element(values.begin(), values.end());
 }
 
-template <class Ranks, class Value>
-double mean(const Ranks& ranks, const Value& value) {
-  const std::vector<double> values = each(ranks, value);
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
 }  // namespace
 
 IntervalClock::Reading StepReporter::reading() const {
@@ -69,7 +61,6 @@ StepReporter::RankValues StepReporter::mine(const IntervalClock::Means& means) c
   const MemoryReport memory = memory_by_purpose(parts_.state);
   RankValues mine{.step_s = means.step_s,
                   .spent = means.spent,
-                  .other_s = means.other_s(),
                   .save_stall_s = stalled_s_,
                   .resident_bytes = static_cast<double>(memory.resident_peak),
                   .device_bytes = static_cast<double>(device_bytes),
@@ -92,12 +83,8 @@ void StepReporter::add_ranks(const std::vector<RankValues>& ranks, StepMetrics& 
                                   : bytes([](const Rank& r) { return r.tensor_bytes; });
   metrics.sent_bytes = bytes([](const Rank& r) { return r.sent_bytes; });
   metrics.save_stall_s = largest(ranks, [](const Rank& r) { return r.save_stall_s; });
-  metrics.breakdown = {.compute_s = mean(ranks, [](const Rank& r) { return r.spent.compute_s; }),
-                       .gather_wait_s = mean(ranks, [](const Rank& r) { return r.spent.gather_wait_s; }),
-                       .reduce_wait_s = mean(ranks, [](const Rank& r) { return r.spent.reduce_wait_s; }),
-                       .data_wait_s = mean(ranks, [](const Rank& r) { return r.spent.data_wait_s; }),
-                       .optimizer_s = mean(ranks, [](const Rank& r) { return r.spent.optimizer_s; }),
-                       .other_s = mean(ranks, [](const Rank& r) { return r.other_s; })};
+  for (const Rank& rank : ranks)
+    metrics.breakdown = metrics.breakdown.plus(rank.spent, 1 / static_cast<double>(ranks.size()));
   const auto spread = [&](const char* name, const auto& value) {
     metrics.spread.emplace_back(name, spread_of(each(ranks, value)));
     return metrics.spread.back().second.max;

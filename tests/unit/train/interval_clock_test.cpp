@@ -21,7 +21,7 @@ TEST(IntervalClock, TellsMeansOfItsSteps) {
   EXPECT_DOUBLE_EQ(means.spent.comm_wait_s(), 0.5);
   EXPECT_DOUBLE_EQ(means.spent.data_wait_s, 0.25);
   EXPECT_DOUBLE_EQ(means.tokens, 384);
-  EXPECT_DOUBLE_EQ(means.other_s(), 1.5 - 0.5 - 0.5 - 0.25 - 0.25);
+  EXPECT_DOUBLE_EQ(means.spent.other_s, 1.5 - 0.5 - 0.5 - 0.25 - 0.25);
 }
 
 TEST(IntervalClock, WhatWasNoTrainingBelongsToNoStep) {
