@@ -154,9 +154,14 @@ Score ShardedModel::evaluate(const Batch& batch) {
   return pass_.evaluate([&] { return model_->evaluate(batch); });
 }
 
-at::Tensor ShardedModel::token_losses(const Batch& batch, const at::Tensor& tokens,
-                                      const at::Tensor& targets) {
-  return pass_.evaluate([&] { return model_->token_losses(batch, tokens, targets); });
+std::vector<float> ShardedModel::token_losses(const Batch& batch, const std::vector<std::int64_t>& tokens,
+                                              const std::vector<std::int64_t>& targets) {
+  const auto on_device = [this](const auto& ids) { return at::tensor(ids, at::kLong).to(device_); };
+  const at::Tensor losses =
+      pass_.evaluate([&] { return model_->token_losses(batch, on_device(tokens), on_device(targets)); })
+          .cpu();
+  groups_.world().check_failure();
+  return {losses.const_data_ptr<float>(), losses.const_data_ptr<float>() + losses.numel()};
 }
 
 std::unique_ptr<Decoder> ShardedModel::decoder(const Batch& prompts) {

@@ -61,8 +61,9 @@ class ShardedModel final : NotCopied {
 
   /// Evaluates this rank's batch without gradients.
   Score evaluate(const Batch& batch);
-  /// Model::token_losses() of this rank's batch.
-  at::Tensor token_losses(const Batch& batch, const at::Tensor& tokens, const at::Tensor& targets);
+  /// Model::token_losses() of this rank's batch, on the host. Throws Error(kPeer) if the network has failed.
+  std::vector<float> token_losses(const Batch& batch, const std::vector<std::int64_t>& tokens,
+                                  const std::vector<std::int64_t>& targets);
   /// Generates for this rank's prompts. Every call of the decoder is a pass that gathers all units; its
   /// key-value cache is local to the rank. This object must outlive the decoder.
   [[nodiscard]] std::unique_ptr<Decoder> decoder(const Batch& prompts);

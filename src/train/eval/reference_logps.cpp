@@ -41,14 +41,9 @@ void score(const SampleBatch& samples, ShardedModel& model, std::vector<double>*
     tokens.push_back(static_cast<std::int64_t>(i));
     targets.push_back(samples.targets[i]);
   }
-  const auto on_device = [&](const std::vector<std::int64_t>& ids) {
-    return at::tensor(ids, at::kLong).to(model.device());
-  };
-  const at::Tensor losses =
-      model.token_losses(to_tensors(samples, model.device()), on_device(tokens), on_device(targets)).cpu();
-  model.groups().world().check_failure();
+  const std::vector<float> losses = model.token_losses(to_tensors(samples, model.device()), tokens, targets);
   if (values == nullptr) return;
-  const float* loss = losses.const_data_ptr<float>();
+  auto loss = losses.begin();
   auto token = tokens.begin();
   std::int64_t end = 0;
   for (std::size_t sequence = 0; sequence < samples.lengths.size(); ++sequence) {

@@ -36,10 +36,6 @@ std::vector<Pack> packs_of(const std::vector<ScoredSequence>& sequences, std::in
   return packs;
 }
 
-at::Tensor on(at::Device device, const std::vector<std::int64_t>& values) {
-  return at::tensor(values, at::kLong).to(device);
-}
-
 /// Adds the log-probability of each predicted token to that of its choice.
 void score_pack(ShardedModel& model, const Pack& pack, std::vector<double>* sums) {
   std::vector<std::int64_t> ids;
@@ -54,13 +50,12 @@ void score_pack(ShardedModel& model, const Pack& pack, std::vector<double>* sums
     lengths.push_back(static_cast<std::int64_t>(sequence->ids.size()));
     ids.insert(ids.end(), sequence->ids.begin(), sequence->ids.end());
   }
-  Batch batch{.samples = static_cast<std::int64_t>(pack.size()), .ids = on(model.device(), ids)};
+  Batch batch{.samples = static_cast<std::int64_t>(pack.size()),
+              .ids = at::tensor(ids, at::kLong).to(model.device())};
   batch.sequences = batch.by_sample = make_sequences(std::move(lengths));
-  const at::Tensor losses =
-      model.token_losses(batch, on(model.device(), tokens), on(model.device(), targets)).cpu();
-  model.groups().world().check_failure();
+  const std::vector<float> losses = model.token_losses(batch, tokens, targets);
   if (sums == nullptr) return;
-  const float* loss = losses.const_data_ptr<float>();
+  auto loss = losses.begin();
   for (const ScoredSequence* sequence : pack) {
     for (const data::Prediction& prediction : sequence->predictions)
       (*sums)[prediction.choice] -= static_cast<double>(*loss++);
