@@ -31,8 +31,7 @@ bool all_inline(const MpiChunkedReduce::Plan& plan, int ranks) {
 
 }  // namespace
 
-MpiChunkedReduce::MpiChunkedReduce(MpiExchange& exchange, const MpiGroup& group, Plan plan,
-                                   const Staging& staging)
+MpiChunkedReduce::MpiChunkedReduce(MpiExchange& exchange, const MpiGroup& group, Plan plan, MpiWorker& worker)
     : exchange_(exchange),
       group_(group),
       plan_(std::move(plan)),
@@ -44,7 +43,8 @@ MpiChunkedReduce::MpiChunkedReduce(MpiExchange& exchange, const MpiGroup& group,
       sent_(static_cast<std::size_t>(group.size())),
       pending_(kBanks, static_cast<std::size_t>(group.size()) - 1),
       sources_(static_cast<std::size_t>(group.size())) {
-  staging_ = staging(kBanks * static_cast<std::size_t>(group.size()) * chunk_elements_ * plan_.element_bytes);
+  staging_ =
+      worker.staging(kBanks * static_cast<std::size_t>(group.size()) * chunk_elements_ * plan_.element_bytes);
 }
 
 std::size_t MpiChunkedReduce::chunks_of(int rank) const {

@@ -22,7 +22,7 @@ class MpiChunkedReduce {
     std::function<void()> done;  ///< when the own part is complete; may start further messages
   };
 
-  MpiChunkedReduce(MpiExchange& exchange, const MpiGroup& group, Plan plan, const Staging& staging);
+  MpiChunkedReduce(MpiExchange& exchange, const MpiGroup& group, Plan plan, MpiWorker& worker);
 
   /// Announces the operation and runs the exchange to its end.
   void run();

@@ -48,7 +48,7 @@ void mpi_all_gather(MpiGroup& group, const Operation& operation, void* buffer) {
 }
 
 void mpi_reduce_scatter(MpiGroup& group, const Operation& operation, const void* input, float* output,
-                        float scale, bool accumulate, const Staging& staging) {
+                        float scale, bool accumulate, MpiWorker& worker) {
   const std::size_t slot = bytes_of(operation);
   const auto* first = static_cast<const std::byte*>(input);
   MpiExchange exchange(group, operation);
@@ -62,11 +62,11 @@ void mpi_reduce_scatter(MpiGroup& group, const Operation& operation, const void*
              sum_scaled(sources, operation.type, output + begin, count, scale, accumulate);
            },
        .done = {}},
-      staging);
+      worker);
   reduce.run();
 }
 
-void mpi_all_reduce(MpiGroup& group, const Operation& operation, void* data, const Staging& staging) {
+void mpi_all_reduce(MpiGroup& group, const Operation& operation, void* data, MpiWorker& worker) {
   const std::size_t element = size_of(operation.type);
   auto* first = static_cast<std::byte*>(data);
   // A small vector has one part, which every rank reduces for itself. Both ways sum in rank order, so the
@@ -102,7 +102,7 @@ void mpi_all_reduce(MpiGroup& group, const Operation& operation, void* data, con
                exchange.send(peer, part_of(group.rank), count_of(group.rank) * element, MpiPhase::kSecond);
              }
            }},
-      staging);
+      worker);
   reduce.run();
   if (whole) std::ranges::copy(copy, first);
 }

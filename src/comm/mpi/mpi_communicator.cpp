@@ -80,10 +80,6 @@ Pending MpiCommunicator::issue(Operation operation, Run run) {
   });
 }
 
-std::function<std::byte*(std::size_t)> MpiCommunicator::staging() const {
-  return [worker = &process_->worker](std::size_t bytes) { return worker->staging(bytes); };
-}
-
 Pending MpiCommunicator::all_gather(void* buffer, std::size_t count, DType type, std::string_view label) {
   return issue(
       make_operation(OperationKind::kAllGather, count, type, label),
@@ -93,8 +89,8 @@ Pending MpiCommunicator::all_gather(void* buffer, std::size_t count, DType type,
 Pending MpiCommunicator::reduce_scatter(void* input, DType in_type, float* output, std::size_t count,
                                         float scale, bool accumulate, std::string_view label) {
   return issue(make_operation(OperationKind::kReduceScatter, count, in_type, label),
-               [=, staging = staging()](MpiGroup& group, const Operation& operation) {
-                 mpi_reduce_scatter(group, operation, input, output, scale, accumulate, staging);
+               [=, worker = &process_->worker](MpiGroup& group, const Operation& operation) {
+                 mpi_reduce_scatter(group, operation, input, output, scale, accumulate, *worker);
                });
 }
 
@@ -102,8 +98,8 @@ Pending MpiCommunicator::all_reduce(void* data, std::size_t count, DType type, R
                                     std::string_view label) {
   Operation operation = make_operation(OperationKind::kAllReduce, count, type, label);
   operation.op = op;
-  return issue(operation, [data, staging = staging()](MpiGroup& group, const Operation& issued) {
-    mpi_all_reduce(group, issued, data, staging);
+  return issue(operation, [data, worker = &process_->worker](MpiGroup& group, const Operation& issued) {
+    mpi_all_reduce(group, issued, data, *worker);
   });
 }
 

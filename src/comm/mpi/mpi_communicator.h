@@ -48,7 +48,6 @@ class MpiCommunicator final : public Communicator {
   struct Shared;
   template <class Run>
   [[nodiscard]] Pending issue(Operation operation, Run run);
-  [[nodiscard]] std::function<std::byte*(std::size_t)> staging() const;  ///< the worker's memory
 
   std::shared_ptr<MpiProcess> process_;
   std::shared_ptr<Shared> shared_;  ///< also held by every running operation
