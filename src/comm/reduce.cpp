@@ -48,29 +48,19 @@ ECHELON_VECTOR_CLONES void add_scaled(const float* sums, float* output, std::siz
   for (std::size_t i = 0; i < count; ++i) output[i] += scale * sums[i];
 }
 
+template <class T>
+void add_values(void (*add)(const T*, float*, std::size_t), const void* source, std::size_t begin,
+                std::size_t count, float* sums) {
+  add(static_cast<const T*>(source) + begin, sums, count);
+}
+
 void add_source(const void* source, DType type, std::size_t begin, std::size_t count, bool first,
                 float* sums) {
-  if (type == DType::kBF16) {
-    const auto* values = static_cast<const std::uint16_t*>(source) + begin;
-    // The first source is loaded, not added to zero: 0 + -0 would lose the sign of a negative zero, and
-    // clearing would cost a pass. Widening bf16 is exact, so only the fp32 additions round.
-    if (first)
-      load_bf16(values, sums, count);
-    else
-      add_bf16(values, sums, count);
-  } else if (type == DType::kF16) {
-    const auto* values = static_cast<const std::uint16_t*>(source) + begin;
-    if (first)
-      load_fp16(values, sums, count);
-    else
-      add_fp16(values, sums, count);
-  } else {
-    const auto* values = static_cast<const float*>(source) + begin;
-    if (first)
-      load_f32(values, sums, count);
-    else
-      add_f32(values, sums, count);
-  }
+  // The first source is loaded, not added to zero: 0 + -0 would lose the sign of a negative zero, and
+  // clearing would cost a pass. Widening bf16 is exact, so only the fp32 additions round.
+  if (type == DType::kBF16) return add_values(first ? load_bf16 : add_bf16, source, begin, count, sums);
+  if (type == DType::kF16) return add_values(first ? load_fp16 : add_fp16, source, begin, count, sums);
+  add_values(first ? load_f32 : add_f32, source, begin, count, sums);
 }
 
 template <class T>
