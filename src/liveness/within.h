@@ -1,6 +1,5 @@
 #pragma once
 #include <chrono>
-#include <exception>
 #include <future>
 #include <memory>
 #include <system_error>
@@ -14,21 +13,12 @@ namespace echelon {
 /// that it uses. What it throws is dropped.
 template <class Work>
 void run_within(double seconds, Work work) {
-  const auto attempt = [work = std::move(work)] {
-    try {
-      work();
-    } catch (const std::exception&) {  // on a thread of its own it would end the process
-    }
-  };
-  auto over = std::make_shared<std::promise<void>>();
-  std::future<void> end = over->get_future();
+  const auto task = std::make_shared<std::packaged_task<void()>>(std::move(work));
+  std::future<void> end = task->get_future();
   try {
-    std::thread([over, attempt] {
-      attempt();
-      over->set_value();
-    }).detach();
+    std::thread([task] { (*task)(); }).detach();
   } catch (const std::system_error&) {  // no thread can be started: run it here, even if it blocks
-    attempt();
+    (*task)();
     return;
   }
   (void)end.wait_for(std::chrono::duration<double>(seconds));
