@@ -17,14 +17,9 @@ void collect(Layer& layer, std::vector<Layer*>& found) {
   for (const auto& inner : layer.layers()) collect(*inner, found);
 }
 
-std::int64_t own_numel(const Layer& layer) {
+std::int64_t whole_numel(const Layer& layer) {
   std::int64_t total = 0;
   for (const auto& parameter : layer.parameters()) total += parameter->numel();
-  return total;
-}
-
-std::int64_t whole_numel(const Layer& layer) {
-  std::int64_t total = own_numel(layer);
   for (const auto& inner : layer.layers()) total += whole_numel(*inner);
   return total;
 }

@@ -59,7 +59,7 @@ std::vector<Kept> everything_kept(const TrainState& state) {
   return kept;
 }
 
-/// Calls body(tensor, slice, piece) with each piece of a tensor that lies in a slice of this rank.
+/// Calls body(tensor, elements, piece) with each piece of a tensor that lies in a slice of this rank.
 template <class Body>
 void each_piece(const TrainState& state, const Body& body) {
   for (const Kept& kept : everything_kept(state)) {

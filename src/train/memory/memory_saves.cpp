@@ -180,7 +180,7 @@ checkpoint::NodeSavePlan MemorySaves::plan(const TrainState& state, const std::s
 std::unique_ptr<RankSave> MemorySaves::start(const TrainState& state, const std::string& id,
                                              const std::shared_ptr<checkpoint::Staging>& staging) const {
   const Communicator& comm = memory_->comm();
-  memory_->renew_folder();
+  memory_->folder().renew();  // if it is gone
   std::vector<std::filesystem::path> own;
   for (const std::string& old : outdated_) {
     const std::filesystem::path folder = memory_->folder().path() / old;

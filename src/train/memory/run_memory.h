@@ -26,10 +26,7 @@ class RunMemory {
             Communicator& comm);
 
   [[nodiscard]] const checkpoint::NodeLayout& layout() const { return layout_; }
-  [[nodiscard]] const checkpoint::MemoryFolder& folder() const { return *folder_; }
-  /// Makes the folder again if it is gone; call it before a save. Throws Error(kUsage) if something else is
-  /// in its place.
-  void renew_folder() { folder_->renew(); }
+  [[nodiscard]] checkpoint::MemoryFolder& folder() const { return *folder_; }
   [[nodiscard]] const Secret& secret() const { return secret_; }
   [[nodiscard]] const ServiceCard& card_of(int rank) const { return cards_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] Communicator& comm() const { return *comm_; }

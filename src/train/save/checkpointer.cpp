@@ -303,10 +303,6 @@ Checkpointer::Ended Checkpointer::start(TrainState& state, const std::string& id
   return ended;
 }
 
-void Checkpointer::wait_for_end(double at_most_s) const {
-  if (in_flight_) (void)in_flight_->save->wait(at_most_s);
-}
-
 void Checkpointer::wait_for_all() {
   if (!in_flight_) return;
   const double until_s = too_late_s();
@@ -344,8 +340,8 @@ void Checkpointer::save(TrainState& state, bool wait) {
   // The next step overwrites the weights of a new best, so its save must not be skipped.
   if (wait || best_.is_new(state.best, state.step))
     wait_for_all();
-  else
-    wait_for_end(kPatience_s);
+  else if (in_flight_)
+    (void)in_flight_->save->wait(kPatience_s);
   log_end();
   Ended previous = settle(state);
   if (heard_) {

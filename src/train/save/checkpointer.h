@@ -122,7 +122,6 @@ class Checkpointer {
                                           const std::string& id) const;
   /// Drops a best validation whose checkpoint does not exist. Call it after a resume. Collective.
   void look_for_best(TrainState& state);
-  void wait_for_end(double at_most_s) const;         ///< of this rank's part
   [[nodiscard]] bool comes_near(std::int64_t step);  ///< is a save due soon after `step`?
   void log_end();                                    ///< of this rank's part, once
 

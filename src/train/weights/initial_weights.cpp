@@ -17,16 +17,6 @@ namespace echelon {
 
 using checkpoint::TensorInfo;
 
-namespace {
-
-/// The checkpoint's tensor with the same name and shape; null if there is none.
-const TensorInfo* same_weight(const checkpoint::Reader& reader, const Parameter::Part& part) {
-  const TensorInfo* found = reader.find(kModelPrefix + part.name);
-  return found != nullptr && found->shape == part.shape ? found : nullptr;
-}
-
-}  // namespace
-
 WeightMatch match_weights(const checkpoint::Reader& reader, const std::optional<checkpoint::BaseNote>& base,
                           const ShardedModel& model) {
   WeightMatch match;
@@ -83,8 +73,8 @@ void load_weights(const checkpoint::Reader& reader, ShardedModel& model) {
   for (const auto& unit : model.units()) {
     const at::Tensor& slice = unit->master();
     for (const SlicePiece& piece : unit->pieces()) {
-      const TensorInfo* found = same_weight(reader, *piece.part);
-      if (found == nullptr) continue;
+      const TensorInfo* found = reader.find(kModelPrefix + piece.part->name);
+      if (found == nullptr || found->shape != piece.part->shape) continue;
       const TensorInfo& info = *found;
       const auto begin = static_cast<std::uint64_t>(piece.begin);
       const auto end = static_cast<std::uint64_t>(piece.end);
