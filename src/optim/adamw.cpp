@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "base/str.h"
 #include "model/ops/device_kernels.h"
 
 namespace echelon {
@@ -19,16 +20,10 @@ void AdamW::update(const UpdateValues& values, std::span<const UpdateRange> rang
       device->adamw(numbers, range.weights, range.gradient, range.states[0], range.states[1]);
     return;
   }
-  std::vector<at::Tensor> weights;
-  std::vector<at::Tensor> gradients;
-  std::vector<at::Tensor> exp_avgs;
-  std::vector<at::Tensor> exp_avg_sqs;
-  for (const UpdateRange& range : ranges) {
-    weights.push_back(range.weights);
-    gradients.push_back(range.gradient);
-    exp_avgs.push_back(range.states[0]);
-    exp_avg_sqs.push_back(range.states[1]);
-  }
+  const auto weights = mapped(ranges, &UpdateRange::weights);
+  const auto gradients = mapped(ranges, &UpdateRange::gradient);
+  const auto exp_avgs = mapped(ranges, [](const UpdateRange& range) { return range.states[0]; });
+  const auto exp_avg_sqs = mapped(ranges, [](const UpdateRange& range) { return range.states[1]; });
   const auto scalar = at::TensorOptions().dtype(at::kFloat).device(weights[0].device());
   const std::vector<at::Tensor> counts(ranges.size(),
                                        at::full({}, static_cast<double>(values.number), scalar));

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "base/str.h"
+
 namespace echelon {
 
 std::vector<UpdateRule::StateSpec> Sgd::states() const {
@@ -11,14 +13,11 @@ std::vector<UpdateRule::StateSpec> Sgd::states() const {
 
 void Sgd::update(const UpdateValues& values, std::span<const UpdateRange> ranges) const {
   if (ranges.empty()) return;
-  std::vector<at::Tensor> weights;
-  std::vector<at::Tensor> gradients;
+  const auto weights = mapped(ranges, &UpdateRange::weights);
+  const auto gradients = mapped(ranges, &UpdateRange::gradient);
   std::vector<at::Tensor> buffers;
-  for (const UpdateRange& range : ranges) {
-    weights.push_back(range.weights);
-    gradients.push_back(range.gradient);
+  for (const UpdateRange& range : ranges)
     buffers.insert(buffers.end(), range.states.begin(), range.states.end());
-  }
   std::optional<at::Tensor> divisor;
   if (values.gradient_factor != 1.0) {
     divisor = at::full({}, 1.0 / values.gradient_factor,
