@@ -78,14 +78,17 @@ TEST(RecipeSchema, KnowsEveryKeyWithItsDefaultAndNoOther) {
   EXPECT_EQ(leaves, keys().size());
 }
 
-/// "shapes/options.h" -> names of the fields of all its structs, but for those that are options themselves.
+/// "shapes/options.h" -> names of the fields of its structs of options, but for those that are such structs.
 std::multiset<std::string> fields_of(const std::string& header) {
   static const std::regex kField(R"(^  (?!return|using|\w+Options )[\w:]+(?:<.+>)? (\w+)(?: = |;|\{))");
+  static const std::regex kStruct(R"(^struct \w+)");
   std::multiset<std::string> names;
   std::istringstream lines(project_file("src/" + header));
   std::smatch match;
+  bool of_options = false;  // and not of a phase, say, which is a value of one key
   for (std::string line; std::getline(lines, line);) {
-    if (std::regex_search(line, match, kField)) names.insert(match[1]);
+    if (std::regex_search(line, kStruct)) of_options = line.ends_with("Options {");
+    if (of_options && std::regex_search(line, match, kField)) names.insert(match[1]);
   }
   return names;
 }
