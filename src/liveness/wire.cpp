@@ -4,7 +4,6 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -32,10 +31,7 @@ void Wire::send(const Frame& frame) {
 
 void Wire::flush() {
   while (!out_.empty() && !closed_) {
-    std::array<std::byte, 4096> piece;
-    const std::size_t size = std::min(piece.size(), out_.size());
-    std::copy_n(out_.begin(), size, piece.begin());
-    const ssize_t sent = ::send(socket_.get(), piece.data(), size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = ::send(socket_.get(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;

@@ -1,6 +1,5 @@
 #pragma once
 #include <cstddef>
-#include <deque>
 #include <vector>
 
 #include "base/files/fs.h"
@@ -30,7 +29,7 @@ class Wire {
  private:
   fs::Fd socket_;
   std::vector<std::byte> in_;
-  std::deque<std::byte> out_;
+  std::vector<std::byte> out_;
   bool broken_ = false;  ///< sending has failed; received data may still be read
   bool closed_ = false;
 };
