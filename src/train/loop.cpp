@@ -145,7 +145,7 @@ void TrainLoop::announce_stop(std::string_view left_out) {
 }
 
 void TrainLoop::record_best(const ValidationResult& result) {
-  TrainState::Best found{.step = parts_.state.step};
+  BestValidation found{.step = parts_.state.step};
   if (parts_.evaluation != nullptr) found.task = parts_.evaluation->best();
   const auto task = std::find_if(result.tasks.begin(), result.tasks.end(),
                                  [&](const TaskResult& one) { return one.name == found.task; });

@@ -27,8 +27,7 @@ struct TrainState {
   /// Tokens read in all steps so far. Nothing if the run began with a version that did not count them.
   std::optional<std::int64_t> tokens = 0;
 
-  using Best = BestValidation;
-  std::optional<Best> best;  ///< so far
+  std::optional<BestValidation> best;  ///< so far
 
   /// The weights that checkpoints leave out, because they lie elsewhere; nothing: they hold all.
   std::optional<checkpoint::BaseNote> base;

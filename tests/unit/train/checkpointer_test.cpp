@@ -44,7 +44,7 @@ struct SavingRank {
   }
   /// Validated with this loss, which is the lowest so far.
   void save_best(std::int64_t step, double loss, bool wait = false) {
-    state.best = TrainState::Best{step, loss};
+    state.best = BestValidation{step, loss};
     save(step, wait);
   }
 
@@ -277,7 +277,7 @@ TEST_F(Checkpointing, ABestThatIsGoneIsForgottenAtTheStart) {
     EXPECT_EQ(steps_in(dir.path()), (Steps{10, 30, 40}));
   }
   SavingRank rank(dir.path(), options, comm);
-  rank.state.best = TrainState::Best{5, 1.0};
+  rank.state.best = BestValidation{5, 1.0};
   testing::internal::CaptureStderr();
   rank.checkpointer.prepare(rank.state, 1000);
   EXPECT_MENTIONS(testing::internal::GetCapturedStderr(), "step 5, is not in");

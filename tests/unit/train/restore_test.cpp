@@ -34,7 +34,7 @@ struct OneRun : InTemporary, test::SmallRun {
 /// What a validation loss of NaN made of a trainer's state.
 std::string poisoned(OneRun& run, std::int64_t step) {
   run.state.step = step;
-  run.state.best = TrainState::Best{2, 1.5};
+  run.state.best = BestValidation{2, 1.5};
   std::string text = trainer_state_json(run.state, 1);
   run.state.best.reset();
   return text.replace(text.find("1.5"), 3, "null");
