@@ -41,7 +41,8 @@ Fault fault_of(Communicator& comm, Reads reads, const std::function<void()>& bod
   return worst;
 }
 
-Fault patiently(const Communicator& comm, const std::string& what, const std::function<Fault()>& attempt) {
+Fault patiently(const Communicator& comm, const std::string& what, const std::function<Fault()>& attempt,
+                const std::string& if_lost) {
   Fault fault = attempt();
   for (const double pause_s : {0.5, 2.0}) {
     if (fault.kind != Fault::Kind::kUnreadable) return fault;
@@ -49,12 +50,7 @@ Fault patiently(const Communicator& comm, const std::string& what, const std::fu
     std::this_thread::sleep_for(std::chrono::duration<double>(pause_s));
     fault = attempt();
   }
-  return fault;
-}
-
-void require_read(const Communicator& comm, const std::string& what, const Fault& fault,
-                  const std::string& if_lost) {
-  if (fault.kind != Fault::Kind::kUnreadable) return;
+  if (fault.kind != Fault::Kind::kUnreadable) return fault;
   if (comm.rank() != 0) throw Error::already_reported(Code::kPeer);
   throw Error(Code::kPeer, "resume: ", what, " cannot be read (", fault.text,
               "); this says nothing about its content, so nothing older is taken in its place, and nothing "

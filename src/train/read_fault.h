@@ -32,16 +32,14 @@ enum class Reads : std::uint8_t { kSame, kOwnPart, kFromNodes };
 /// comes from other nodes in any case. Collective.
 [[nodiscard]] Fault fault_of(Communicator& comm, Reads reads, const std::function<void()>& body);
 
-/// Tries again what could not be read. Collective.
-[[nodiscard]] Fault patiently(const Communicator& comm, const std::string& what,
-                              const std::function<Fault()>& attempt);
-
 inline constexpr const char* kLeaveOnDisk = "move its folder away, and the run goes on from the one before";
 inline constexpr const char* kLeaveInMemory =
     "`echelon-ckpt gc` removes what is in memory, and the run goes on from the disk";
 
-/// Ends the start on every rank if something could not be read. `if_lost`: how a user goes on without it.
-void require_read(const Communicator& comm, const std::string& what, const Fault& fault,
-                  const std::string& if_lost = kLeaveOnDisk);
+/// Tries again what could not be read, and at last ends the start on every rank. `if_lost`: how a user goes
+/// on without it. Collective.
+[[nodiscard]] Fault patiently(const Communicator& comm, const std::string& what,
+                              const std::function<Fault()>& attempt,
+                              const std::string& if_lost = kLeaveOnDisk);
 
 }  // namespace echelon

@@ -49,7 +49,6 @@ std::vector<std::string> agreed_candidates(const CheckpointOptions& options, con
       if (comm.rank() == 0) found = candidates(options, folder, remembered);
     });
   });
-  require_read(comm, where, fault);
   agree(comm, "find checkpoint", [&] {
     if (comm.rank() == 0 && !fault.none()) throw Error(Code::kCheckpoint, fault.text);
   });
@@ -183,10 +182,8 @@ std::optional<Restored> restore_newer(std::int64_t step, std::vector<checkpoint:
   for (; !remembered.empty() && remembered.front().step > step; remembered.erase(remembered.begin())) {
     const checkpoint::MemoryCandidate& newest = remembered.front();
     const std::string name = str("step ", newest.step, " in memory");
-    const Fault fault = patiently(memory->comm(), name, [&] {
-      return restore_from(newest, *memory, state, rules, known.resumed_from);
-    });
-    require_read(memory->comm(), name, fault, kLeaveInMemory);
+    const auto attempt = [&] { return restore_from(newest, *memory, state, rules, known.resumed_from); };
+    const Fault fault = patiently(memory->comm(), name, attempt, kLeaveInMemory);
     if (fault.none()) {
       memory->resumed_from(&newest);
       known.newest_commit = newest.newest_commit;
@@ -238,7 +235,6 @@ std::optional<Restored> restore_latest(const CheckpointOptions& options, const R
     if (auto restored = from_memory_after(step_of(step))) return restored;
     const std::string name = str("checkpoint '", step, "'");
     const Fault fault = patiently(comm, name, [&] { return restore(step, comm, state, rules); });
-    require_read(comm, name, fault);
     const std::string step_name = std::filesystem::path(step).filename().string();
     if (fault.none()) {
       if (memory != nullptr) memory->resumed_from(nullptr);
