@@ -2,7 +2,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "base/files/disk.h"
+#include "support/in_use.h"
 
 namespace echelon::test {
 

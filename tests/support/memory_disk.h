@@ -4,8 +4,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/files/disk.h"
 #include "support/disk_tree.h"
+#include "support/in_use.h"
 
 namespace echelon::test {
 

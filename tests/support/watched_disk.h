@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/files/disk.h"
+#include "support/in_use.h"
 
 namespace echelon::test {
 

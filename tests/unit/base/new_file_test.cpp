@@ -118,9 +118,7 @@ TEST_F(NewFiles, LeaveTheOldFileAndNothingElseWhereAnyCallFails) {
   publish_file(file("a"), "old", Code::kUsage);
   for (const DiskCall call :
        {DiskCall::kCreate, DiskCall::kWrite, DiskCall::kFlush, DiskCall::kClose, DiskCall::kRename}) {
-    Disk real;
-    test::FaultyDisk faulty(real, {{.call = call, .path = file("a").string(), .error = EDQUOT}});
-    const DiskInUse in_use(faulty);
+    InUse<FaultyDisk> faulty(fs::disk(), {{.call = call, .path = file("a").string(), .error = EDQUOT}});
     const std::string failure = error_of([&] { publish_file(file("a"), "new", Code::kCheckpoint); });
     EXPECT_TRUE(failure.starts_with("5: cannot ") && failure.ends_with(": Disk quota exceeded")) << failure;
     EXPECT_EQ(faulty.struck(), 1);
@@ -131,17 +129,13 @@ TEST_F(NewFiles, LeaveTheOldFileAndNothingElseWhereAnyCallFails) {
 }
 
 TEST_F(NewFiles, StayWhereTheFlushOfTheirFolderFails) {
-  Disk real;
-  test::FaultyDisk faulty(real, {{.call = DiskCall::kFlush, .nth = 2, .error = EIO}});
-  const DiskInUse in_use(faulty);
+  InUse<FaultyDisk> faulty(fs::disk(), {{.call = DiskCall::kFlush, .nth = 2, .error = EIO}});
   EXPECT_NE(error_of([&] { publish_file(file("a"), "new", Code::kUsage); }), "");
   EXPECT_EQ(names(), Names{"a"});
 }
 
 TEST_F(NewFiles, AreNotFlushedWhereTheyNeedNotSurvive) {
-  Disk real;
-  test::FaultyDisk counting(real, {});
-  const DiskInUse in_use(counting);
+  InUse<FaultyDisk> counting(fs::disk(), {});
   replace_file(file("a"), "new", Code::kUsage);
   EXPECT_EQ(counting.calls(DiskCall::kFlush), 0);
   publish_file(file("a"), "new", Code::kUsage);
@@ -149,17 +143,8 @@ TEST_F(NewFiles, AreNotFlushedWhereTheyNeedNotSurvive) {
 }
 
 TEST_F(NewFiles, ReserveTheirSpaceOrSayWhyNot) {
-  struct Refusing : Disk {
-    explicit Refusing(int why) : error(why) {}
-    int fallocate(int, off_t) override {
-      errno = error;
-      return -1;
-    }
-    int error;
-  };
   for (const auto& [error, failure] : {std::pair(ENOSPC, "No space left on device"), {EOPNOTSUPP, ""}}) {
-    Refusing disk(error);
-    const DiskInUse in_use(disk);
+    const InUse<FaultyDisk> disk(fs::disk(), {{.call = DiskCall::kReserve, .error = error}});
     NewFile made(file("a"), Code::kCheckpoint);
     const std::string said = error_of([&] { made.reserve(5000); });
     EXPECT_EQ(said, *failure == '\0'
@@ -199,9 +184,7 @@ TEST_F(NewFiles, AreTheSameHoweverTheirBulkIsWritten) {
 }
 
 TEST_F(NewFiles, TellOfABulkWriteThatFails) {
-  Disk real;
-  test::FaultyDisk full(real, {{.times = Fault::kForever, .error = ENOSPC}});
-  const DiskInUse in_use(full);
+  InUse<FaultyDisk> full(fs::disk(), {{.times = Fault::kForever, .error = ENOSPC}});
   Aligned bulk(2 * kDirectAlignment);
   NewFile made(file("a"), Code::kCheckpoint);
   EXPECT_EQ(error_of([&] { made.write_bulk(0, bulk.bytes()); }),

@@ -11,6 +11,7 @@
 #include "data/images/synthetic_images.h"
 #include "image/image_codec.h"
 #include "image/image_transform.h"
+#include "support/faulty_disk.h"
 #include "support/matches.h"
 #include "support/places.h"
 #include "unit/data/fixtures.h"
@@ -125,19 +126,10 @@ TEST_F(PictureFolder, SkipsImagesThatCannotBeUsedUpToTheLimit) {
                 (dir_ / "ant/10.jpeg").string(), "': No such file or directory"));
 }
 
-/// Its files cannot be read.
-class BrokenDisk : public fs::Disk {
-  ssize_t pread(int /*fd*/, void* /*to*/, std::size_t /*size*/, off_t /*offset*/) override {
-    errno = EIO;
-    return -1;
-  }
-};
-
 TEST_F(PictureFolder, StopsAtAReadErrorBecauseTheImageMayBeWhole) {
   options_.on_bad_record = BadRecord::kSkip;
   const FolderImages images(dir_.path(), options_, kShape, &kSeed);
-  BrokenDisk disk;
-  const fs::DiskInUse in_use(disk);
+  const test::InUse<test::FaultyDisk> disk(fs::disk(), {{.call = test::DiskCall::kRead, .error = EIO}});
   EXPECT_EQ(message_of([&] { (void)read(images, 4, 0, -1); }),
             str("cannot read '", (dir_ / "cat/a.jpg").string(), "': Input/output error"));
 }

@@ -119,8 +119,7 @@ TEST_F(PrepareResume, GivesTheSameBytesOfPairsInCsv) {
 TEST_F(PrepareResume, StopsAtTooManyBadRecordsThatAnEarlierStartMet) {
   write("a.jsonl", "{\n{\n" + rows(9000, [](int i) { return str(R"({"text": "line )", i, "\"}\n"); }));
   {
-    test::FullDisk full("/prepare.json");  // which is written when all records are done
-    const fs::DiskInUse in_use(full);
+    test::InUse<test::FullDisk> full("/prepare.json");  // which is written when all records are done
     EXPECT_MENTIONS(message_of([&] { prepare_into("out"); }), "No space left on device");
   }
   options_.max_bad_records = 1;

@@ -449,8 +449,7 @@ TEST_F(Prepare, RefusesAnOutputItCannotUse) {
   std::filesystem::create_directories(out(""));
   write_bytes(out("train.tok.0123abcd.tmp"), "left by a run that was killed");
   {
-    test::FullDisk disk("/train.tok");
-    const fs::DiskInUse in_use(disk);
+    test::InUse<test::FullDisk> disk("/train.tok");
     EXPECT_EQ(refusal(),
               str("cannot write '", out("prepare.partial/train.tok").string(), "': No space left on device"));
   }

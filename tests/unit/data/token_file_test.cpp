@@ -328,8 +328,7 @@ TEST(TokenFileWriter, RefusesWhatAReaderWouldRefuse) {
 
 TEST(TokenFileWriter, ReportsAFullDisk) {
   const TempDir dir;
-  test::FullDisk disk;
-  const fs::DiskInUse in_use(disk);
+  test::InUse<test::FullDisk> disk;
   const std::string said = message_of([&] { write_counting_file(dir / "a.tok", {100}, 300); });
   EXPECT_TRUE(said.starts_with(str("cannot write '", (dir / "a.tok.").string()))) << said;
   EXPECT_TRUE(said.ends_with(".tmp': No space left on device")) << said;

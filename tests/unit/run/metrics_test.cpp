@@ -75,11 +75,10 @@ TEST_F(Metrics, OneObjectALineWithEveryDigit) {
 }
 
 TEST_F(Metrics, AFullDiskIsNamedAndALineAfterItIsWhole) {
-  fs::Disk real;
-  test::FaultyDisk disk(
-      real, {{.call = test::DiskCall::kWrite, .nth = 2, .does = test::Fault::Does::kShorten, .bytes = 10},
-             {.call = test::DiskCall::kWrite, .nth = 3, .error = ENOSPC}});
-  const fs::DiskInUse in_use(disk);
+  test::InUse<test::FaultyDisk> disk(
+      fs::disk(),
+      {{.call = test::DiskCall::kWrite, .nth = 2, .does = test::Fault::Does::kShorten, .bytes = 10},
+       {.call = test::DiskCall::kWrite, .nth = 3, .error = ENOSPC}});
   MetricsFile file(path(), 0);
   file.append({.step = 1});
   testing::internal::CaptureStderr();

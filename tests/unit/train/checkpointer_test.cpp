@@ -83,11 +83,10 @@ struct Checkpointing : InTempDir {
 
 TEST_F(Checkpointing, WhateverOneRankThrowsAtTheStartOfASaveReachesTheOthers) {
   // As after a failed allocation in the middle of a rank's part of a save.
-  test::WatchedDisk disk([](const auto& request, const auto& make) {
+  InUse<WatchedDisk> disk([](const auto& request, const auto& make) {
     if (request.path.find("shard-00001-of-00002.h5.part") != std::string::npos) throw std::bad_alloc();
     return make();
   });
-  const fs::DiskInUse in_use(disk);
   testing::internal::CaptureStderr();
   const auto thrown = ThreadRanks::run(2, [&](Communicator& its) {
     SavingRank rank(dir.path(), {}, its);
@@ -123,13 +122,12 @@ TEST_F(Checkpointing, ARankWhoseDiskIsSlowIsWaitedForLongerThanACollectiveMay) {
   ModelOptions shapes = small_options();
   shapes.vocab_size = 1'500'000;  // so that a shard is larger than a pipe
   std::atomic<bool> begun{false};
-  test::WatchedDisk disk([&](const auto& request, const auto& make) {
+  InUse<WatchedDisk> disk([&](const auto& request, const auto& make) {
     const bool slow =
         request.call == DiskCall::kWrite && request.path.find("shard-00000") != std::string::npos;
     if (slow && !begun.exchange(true)) std::this_thread::sleep_for(std::chrono::seconds(5));
     return make();
   });
-  const fs::DiskInUse in_use(disk);
   const auto thrown = ThreadRanks::run(
       2,
       [&](Communicator& its) {
@@ -159,11 +157,10 @@ TEST_F(Checkpointing, ACommitThatIsNotCertainToLastStaysAndNothingOlderGoes) {
   rank.save(2, true);
   for (std::int64_t step = 3; step <= 5; ++step) {
     bool committed = false;
-    test::WatchedDisk disk([&](const auto& request, const auto& make) {
+    InUse<WatchedDisk> disk([&](const auto& request, const auto& make) {
       committed = committed || std::filesystem::path(request.to).filename() == "COMMIT";
       return committed && request.call == DiskCall::kFlush ? test::failed(EIO) : make();
     });
-    const fs::DiskInUse in_use(disk);
     testing::internal::CaptureStderr();
     rank.save(step, true);
     const std::string told = testing::internal::GetCapturedStderr();
@@ -193,9 +190,7 @@ TEST_F(Checkpointing, ABestThatCouldNotBeSavedDoesNotCostTheOneBefore) {
   rank.save_best(10, 3.0, true);
   testing::internal::CaptureStderr();
   {
-    fs::Disk real;
-    FaultyDisk disk(real, {{.call = DiskCall::kFlush, .path = "shard-", .error = EIO}});
-    const fs::DiskInUse in_use(disk);
+    InUse<FaultyDisk> disk(fs::disk(), {{.call = DiskCall::kFlush, .path = "shard-", .error = EIO}});
     rank.save_best(20, 2.0);
     rank.save(21, true);  // learns of it
   }
@@ -221,8 +216,8 @@ TEST_F(Checkpointing, BeforeTheNextSaveIsHeardHowTheLastOneEnded) {
   hear();
   EXPECT_EQ(rank.checkpointer.known().newest_commit, 10);
   {
-    FaultyDisk disk(fs::disk(), {{.call = DiskCall::kFlush, .path = "shard-", .times = 2, .error = EIO}});
-    const fs::DiskInUse in_use(disk);
+    InUse<FaultyDisk> disk(fs::disk(),
+                           {{.call = DiskCall::kFlush, .path = "shard-", .times = 2, .error = EIO}});
     rank.save_best(20, 2.0);
     hear();
     EXPECT_EQ(rank.state.best->step, 10) << "a save in memory must not name what is not on disk";
@@ -235,13 +230,11 @@ TEST_F(Checkpointing, BeforeTheNextSaveIsHeardHowTheLastOneEnded) {
 
 TEST_F(Checkpointing, ANewBestWaitsForTheSaveBeforeIt) {
   SavingRank rank(dir.path(), {.keep_last = 2, .keep_best = true}, comm);
-  fs::Disk real;
-  FaultyDisk disk(real,
-                  {{.call = DiskCall::kFlush,
+  InUse<FaultyDisk> disk(
+      fs::disk(), {{.call = DiskCall::kFlush,
                     .path = "shard-",
                     .does = Fault::Does::kDelay,
                     .milliseconds = 1500}});  // longer than the patience with a save that is due by its time
-  const fs::DiskInUse in_use(disk);
   rank.save(10, false);
   rank.save_best(11, 2.0);
   rank.save(12, true);
@@ -268,8 +261,7 @@ TEST_F(Checkpointing, ABestThatIsGoneIsForgottenAtTheStart) {
     SavingRank rank(dir.path(), options, comm);
     rank.save_best(10, 3.0, true);
     for (const char* file : {"COMMIT", "MANIFEST.json", "none"}) {
-      FaultyDisk disk(fs::disk(), {{.call = DiskCall::kRead, .path = file, .error = EIO}});
-      const fs::DiskInUse in_use(disk);
+      InUse<FaultyDisk> disk(fs::disk(), {{.call = DiskCall::kRead, .path = file, .error = EIO}});
       rank.checkpointer.prepare(rank.state, 1000);
       ASSERT_TRUE(rank.state.best) << file;
     }

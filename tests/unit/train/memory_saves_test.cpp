@@ -91,11 +91,11 @@ struct MemoryRun {
 TEST(MemorySaves, ACopyThatIsNotYetWrittenIsGivenUpBeforeTheLastSaveToDisk) {
   for (const bool last : {false, true}) {
     MemoryRun run;
-    FaultyDisk slow(fs::disk(), {{.call = DiskCall::kUnlink,  // of the save of step 2, to make room
-                                  .path = "shard-00000",
-                                  .does = test::Fault::Does::kDelay,
-                                  .milliseconds = 1500}});
-    const fs::DiskInUse in_use(slow);
+    test::InUse<FaultyDisk> slow(fs::disk(),
+                                 {{.call = DiskCall::kUnlink,  // of the save of step 2, to make room
+                                   .path = "shard-00000",
+                                   .does = test::Fault::Does::kDelay,
+                                   .milliseconds = 1500}});
     MemoryRun::Start start(run);
     start.save(2);
     start.save(4);
@@ -110,8 +110,8 @@ TEST(MemorySaves, ACopyThatIsNotYetWrittenIsGivenUpBeforeTheLastSaveToDisk) {
 // A rank that was on this node then, and has another place in this start.
 TEST(MemorySaves, ShardsThatNoRankHereReplacesMakeRoomToo) {
   MemoryRun run;
-  FaultyDisk full(fs::disk(), {{.path = "step-000000006", .times = test::Fault::kForever, .error = ENOSPC}});
-  const fs::DiskInUse in_use(full);
+  test::InUse<FaultyDisk> full(fs::disk(),
+                               {{.path = "step-000000006", .times = test::Fault::kForever, .error = ENOSPC}});
   MemoryRun::Start start(run);
   start.save(2);
   const auto older = start.memory.candidates().front();
@@ -131,9 +131,8 @@ TEST(MemoryRestores, AStateThatFindsNoRoomGivesWayToTheDiskAndIsNoneToBeginAnewW
   MemoryRun run;
   MemoryRun::Start(run).save(4);
   const auto restore = [&] {
-    FaultyDisk full(fs::disk(),
-                    {{.call = DiskCall::kLink, .path = "assembled", .times = 9, .error = ENOSPC}});
-    const fs::DiskInUse in_use(full);
+    test::InUse<FaultyDisk> full(
+        fs::disk(), {{.call = DiskCall::kLink, .path = "assembled", .times = 9, .error = ENOSPC}});
     return MemoryRun::Start(run).restored;
   };
   EXPECT_MENTIONS(test::refusal(Code::kEnvironment, [&] { (void)restore(); }), "step 4 in memory",
@@ -151,12 +150,11 @@ TEST(MemoryRestores, MayTakeLongerThanACollectiveMayWait) {
   MemoryRun run;
   MemoryRun::Start(run).save(4);
   // As it is put together, and as it is brought to the ranks: both on rank 0 alone.
-  FaultyDisk slow(fs::disk(), {{.call = DiskCall::kRead,
-                                .path = "assembled",
-                                .times = test::Fault::kForever,
-                                .does = test::Fault::Does::kDelay,
-                                .milliseconds = 1200}});
-  const fs::DiskInUse in_use(slow);
+  test::InUse<FaultyDisk> slow(fs::disk(), {{.call = DiskCall::kRead,
+                                             .path = "assembled",
+                                             .times = test::Fault::kForever,
+                                             .does = test::Fault::Does::kDelay,
+                                             .milliseconds = 1200}});
   const auto thrown = test::ThreadRanks::run(
       2,
       [&](Communicator& comm) {

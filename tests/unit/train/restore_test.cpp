@@ -75,14 +75,12 @@ TEST(Restore, AReadErrorIsNoDamage) {
   run.save(2);
   const auto newest = run.save(4);
   {
-    test::FaultyDisk disk(fs::disk(), {unreadable(newest, 1000)});
-    const fs::DiskInUse in_use(disk);
+    test::InUse<test::FaultyDisk> disk(fs::disk(), {unreadable(newest, 1000)});
     const std::string said = test::refusal(Code::kPeer, [&] { return run.restore(); });
     EXPECT_MENTIONS(said, newest.string(), "Input/output error");
   }
   for (const int times : {1, 2}) {  // the list of commits, and the first attempt to open it
-    test::FaultyDisk disk(fs::disk(), {unreadable(newest, times)});
-    const fs::DiskInUse in_use(disk);
+    test::InUse<test::FaultyDisk> disk(fs::disk(), {unreadable(newest, times)});
     ASSERT_TRUE(run.restore());
     EXPECT_EQ(run.state.step, 4) << times;
   }
@@ -141,10 +139,9 @@ TEST(Restore, AReadErrorOfMemoryIsNoDamageAndRemovesNothing) {
   // While it is looked for, put together, and read.
   for (const auto& [file, nth] :
        {std::pair{"NODE.json", 1}, {"INFO", 2}, {"shard-00000", 1}, {"shard-00000", 4}}) {
-    test::FaultyDisk disk(
+    test::InUse<test::FaultyDisk> disk(
         fs::disk(),
         {{.call = DiskCall::kRead, .path = file, .nth = nth, .times = test::Fault::kForever, .error = EIO}});
-    const fs::DiskInUse in_use(disk);
     RunMemory memory(options, run.folder, job, run.comm);
     EXPECT_TRUE(test::error_of([&] {
                   (void)restore_latest(options, run.folder, run.comm, run.state, {}, &memory);

@@ -216,10 +216,9 @@ TEST_F(Prune, MayStopAnywhereAndLeavesWholeCommitsAndRubbish) {
     {
       // After so many changes nothing changes any more: as if the machine stopped.
       int left = operations;
-      WatchedDisk disk([&](const DiskRequest& request, const auto& make) {
+      InUse<WatchedDisk> disk([&](const DiskRequest& request, const auto& make) {
         return changes_names(request.call) && --left < 0 ? failed(EIO) : make();
       });
-      const fs::DiskInUse in_use(disk);
       prune(fresh.path(), {.keep_last = 2}, all_in(fresh.path()));
       stopped = left < 0;
     }
@@ -308,7 +307,7 @@ TEST_F(Prune, BringsBackWhatWasCommittedMeanwhile) {
     {
       // The save is committed just when the folder of its attempt is put aside.
       bool dead = false;
-      WatchedDisk disk([&](const DiskRequest& request, const auto& make) {
+      InUse<WatchedDisk> disk([&](const DiskRequest& request, const auto& make) {
         if (dead) return ssize_t{failed(EIO)};
         if (request.call == DiskCall::kRename && request.path == folders[1]) {
           std::filesystem::rename(folders[1] / "LATER", folders[1] / "COMMIT");
@@ -316,7 +315,6 @@ TEST_F(Prune, BringsBackWhatWasCommittedMeanwhile) {
         }
         return make();
       });
-      const fs::DiskInUse in_use(disk);
       carry_out(plan);
     }
     if (dies) {
@@ -403,12 +401,11 @@ TEST_F(Prune, BringsBackWhatWasLeasedMeanwhile) {
   {
     // Somebody begins to read just when the folder is put aside.
     std::unique_ptr<FolderLease> lease;
-    WatchedDisk disk([&](const DiskRequest& request, const auto& make) {
+    InUse<WatchedDisk> disk([&](const DiskRequest& request, const auto& make) {
       if (request.call == DiskCall::kRename && request.path == folders[1] && !lease)
         lease = std::make_unique<FolderLease>(folders[1]);
       return make();
     });
-    const fs::DiskInUse in_use(disk);
     const auto plan = plan_prune(step_folders(dir.path(), all_in(dir.path())), {.keep_last = 2});
     carry_out(plan);
   }
@@ -421,7 +418,7 @@ TEST_F(Prune, BringsBackWhatACrashLeftAsideWhileSomebodyReadsIt) {
     // Somebody begins to read just when the folder is put aside, and the machine dies before that is noticed.
     bool dead = false;
     std::unique_ptr<FolderLease> lease;
-    WatchedDisk disk([&](const DiskRequest& request, const auto& make) {
+    InUse<WatchedDisk> disk([&](const DiskRequest& request, const auto& make) {
       if (dead && changes_names(request.call)) return ssize_t{failed(EIO)};
       if (request.call == DiskCall::kRename && request.path == folders[1] && !lease) {
         lease = std::make_unique<FolderLease>(folders[1]);
@@ -429,7 +426,6 @@ TEST_F(Prune, BringsBackWhatACrashLeftAsideWhileSomebodyReadsIt) {
       }
       return make();
     });
-    const fs::DiskInUse in_use(disk);
     carry_out(plan_prune(step_folders(dir.path(), all_in(dir.path())), {.keep_last = 2}));
     EXPECT_EQ(whole_steps(dir.path()), (Steps{3, 4})) << "it lies aside";
     dead = false;  // the machine is back; the reader, elsewhere, still reads
@@ -513,8 +509,7 @@ ssize_t only_reads(const DiskRequest& request, const std::function<ssize_t()>& m
 
 TEST_F(Lease, IsDoneWithoutWhereNothingCanBeWritten) {
   const auto folders = save_steps(dir.path(), 1);
-  WatchedDisk disk(only_reads);
-  const fs::DiskInUse in_use(disk);
+  InUse<WatchedDisk> disk(only_reads);
   const FolderLease lease(folders[0]);
   EXPECT_MENTIONS(lease.note(), "Read-only file system");
   EXPECT_NE(FolderLease(dir.path()).note(), "");
@@ -524,8 +519,7 @@ TEST_F(Lease, IsDoneWithoutWhereNothingCanBeWritten) {
 TEST(LeasedReader, SaysThatItReadsWithoutALease) {
   const TempDir dir;
   const auto folders = save_steps(dir.path(), 1);
-  WatchedDisk disk(only_reads);
-  const fs::DiskInUse in_use(disk);
+  InUse<WatchedDisk> disk(only_reads);
   ::testing::internal::CaptureStderr();
   { const LeasedReader leased(folders[0]); }
   const std::string said = ::testing::internal::GetCapturedStderr();

@@ -148,9 +148,8 @@ TEST(MemoryService, AReadErrorOfTheOtherSideIsNoDamageAndAMissingFileIs) {
   SavedNodes nodes(kThree);
   ASSERT_FALSE(failure_of(nodes.card_of(0)));
   for (const DiskCall call : {DiskCall::kOpen, DiskCall::kRead, DiskCall::kStat}) {
-    FaultyDisk disk(fs::disk(),
-                    {{.call = call, .path = "shard-00000", .times = Fault::kForever, .error = EIO}});
-    const fs::DiskInUse in_use(disk);
+    InUse<FaultyDisk> disk(fs::disk(),
+                           {{.call = call, .path = "shard-00000", .times = Fault::kForever, .error = EIO}});
     const ShardServer server(nodes.folder(0).path(), kSecret);  // its threads end before the disk goes
     expect_of_system(failure_of(over_loopback(server.card())), str("call ", static_cast<int>(call)));
   }
@@ -187,9 +186,8 @@ TEST(MemoryService, AStateOfWhichOnlyPartsCanBeHadIsNotCalledDamaged) {
 TEST(MemoryService, NotesThatCannotBeReadAreNotCalledDamaged) {
   SavedNodes nodes(kThree);
   for (const std::string file : {"NODE.json", "INFO", "shard-00000"}) {
-    FaultyDisk disk(fs::disk(),
-                    {{.call = DiskCall::kRead, .path = file, .times = Fault::kForever, .error = EIO}});
-    const fs::DiskInUse in_use(disk);
+    InUse<FaultyDisk> disk(fs::disk(),
+                           {{.call = DiskCall::kRead, .path = file, .times = Fault::kForever, .error = EIO}});
     expect_of_system(thrown_by([&] { return nodes.choice(); }), file);
   }
 }

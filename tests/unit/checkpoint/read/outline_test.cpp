@@ -34,8 +34,7 @@ using Outlines = InTempDir;
 
 TEST_F(Outlines, OpeningReadsAFewKilobytesAShardAndARankTheIndexesThatItNeeds) {
   const Path folder = save_zeros(dir.path(), two_tensors(), kRanks);
-  CountingDisk disk;
-  const fs::DiskInUse in_use(disk);
+  InUse<CountingDisk> disk;
   constexpr std::uint64_t kIndexBytes = std::uint64_t{512} << 10;
   constexpr std::uint64_t kOpening = kRanks * ((std::uint64_t{64} << 10) + 512);
   {
@@ -112,8 +111,7 @@ TEST_F(Prune, ParsesEachManifestOnce) {
                       .tensors = {{"model/w", DType::kF32, {9}}},
                       .trainer_state = "{\"x\":\"" + std::string(1 << 20, 'x') + "\"}"});
   }
-  CountingDisk disk;
-  const fs::DiskInUse in_use(disk);
+  InUse<CountingDisk> disk;
   prune(dir.path(), {.keep_last = 3}, all_in(dir.path()));
   EXPECT_GT(disk.read(), std::uint64_t{3} << 20);
   prune(dir.path(), {.keep_last = 3}, all_in(dir.path()));

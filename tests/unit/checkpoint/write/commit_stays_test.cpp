@@ -106,8 +106,7 @@ class CommitWatch : public fs::Disk {
 
 /// A run whose steps 1 and 2 are committed.
 DiskTree two_commits() {
-  MemoryDisk disk(DiskTree("/"));
-  const fs::DiskInUse in_use(disk);
+  InUse<MemoryDisk> disk(DiskTree("/"));
   const TinyRun run;
   run.save(1);
   run.save(2);
@@ -231,8 +230,7 @@ TEST(CommitStays, WhateverSequenceOfCallsFailsBehindIt) {
 bool tells_without_memory(const DiskTree& before, std::int64_t nth) {
   const TinyRun run;
   MemoryDisk disk(before);
-  CommitWatch watch(disk);
-  const fs::DiskInUse in_use(watch);
+  InUse<CommitWatch> watch(disk);
   RankSave::Status status;
   bool struck = false;
   {

@@ -39,8 +39,7 @@ History interleave(const History& one, const History& other, std::mt19937_64& ra
 /// "keep <step>" where prune() was called.
 History record(unsigned seed = 1) {
   MemoryDisk disk(DiskTree("/"));
-  RecordingDisk recording(disk);
-  const fs::DiskInUse in_use(recording);
+  InUse<RecordingDisk> recording(disk);
   std::mt19937_64 random(seed);
   const TinyRun run;
   History history;
@@ -157,8 +156,7 @@ class Sweep {
       DiskTree tree = model_.state(outcomes);
       if (!seen_.insert(tree.fingerprint()).second) continue;
       ++states_;
-      MemoryDisk disk(std::move(tree));
-      const fs::DiskInUse in_use(disk);
+      InUse<MemoryDisk> disk(std::move(tree));
       std::string wrong = broken(promise, run);
       if (wrong.empty() && limits_.continues) wrong = stuck(run);
       if (wrong.empty()) continue;

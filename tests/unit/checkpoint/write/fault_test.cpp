@@ -26,8 +26,7 @@ using namespace test;  // NOLINT
 const DiskTree& commits(std::int64_t count) {
   static std::map<std::int64_t, DiskTree> made;
   if (const auto known = made.find(count); known != made.end()) return known->second;
-  MemoryDisk disk(DiskTree("/"));
-  const fs::DiskInUse in_use(disk);
+  InUse<MemoryDisk> disk(DiskTree("/"));
   const TinyRun run;
   for (std::int64_t step = 1; step <= count; ++step) run.save(step);
   return made.emplace(count, disk.tree()).first->second;
@@ -194,8 +193,7 @@ TEST(Fault, AtEveryCallOfALoadGivesRightBytesOrAnError) {
   for (const auto load : {&TinyRun::wrong_content, &wrong_in_bulk}) {
     places += at_every_place([&](const Fault& fault, const std::string& what) {
       MemoryDisk disk(commits(2));
-      FaultyDisk faulty(disk, {fault});
-      const fs::DiskInUse in_use(faulty);
+      InUse<FaultyDisk> faulty(disk, {fault});
       testing::internal::CaptureStderr();
       std::int64_t step = 0;
       const std::string error = error_of([&] {
@@ -287,8 +285,7 @@ TEST(Fault, AFailedShardLeavesNoFile) {
 /// Saves and loads with these faults as if there were none.
 void expect_invisible(const std::vector<Fault>& faults) {
   MemoryDisk disk(commits(2));
-  FaultyDisk faulty(disk, faults);
-  const fs::DiskInUse in_use(faulty);
+  InUse<FaultyDisk> faulty(disk, faults);
   const TinyRun run;
   run.save(3);
   run.prune(2);
@@ -331,10 +328,9 @@ TEST(Fault, AFileSystemThatCannotReserveIsNoFault) {
 
 TEST(Fault, ADiskThatHangsAndComesBackEndsInACommit) {
   MemoryDisk disk(commits(2));
-  FaultyDisk faulty(
+  InUse<FaultyDisk> faulty(
       disk, {{.call = DiskCall::kFlush, .path = "shard-", .does = Fault::Does::kHang},
              {.call = DiskCall::kWrite, .path = "shard-", .does = Fault::Does::kDelay, .milliseconds = 5}});
-  const fs::DiskInUse in_use(faulty);
   const TinyRun run;
   std::thread saving([&] { run.save(3); });
   while (faulty.struck(0) == 0) std::this_thread::yield();
@@ -347,8 +343,7 @@ TEST(Fault, ADiskThatHangsAndComesBackEndsInACommit) {
 
 TEST(Fault, ADiskThatHangsHoldsUpTheCopyOfTheStateNoLongerThanASaveMayTake) {
   MemoryDisk disk(DiskTree("/"));
-  FaultyDisk faulty(disk, {{.path = "shard-", .nth = 2, .does = Fault::Does::kHang}});
-  const fs::DiskInUse in_use(faulty);
+  InUse<FaultyDisk> faulty(disk, {{.path = "shard-", .nth = 2, .does = Fault::Does::kHang}});
   const TensorInfo tensor{"model/w", DType::kF32, {12 << 20}};
   const std::vector<std::byte> state(48 << 20);  // more windows than a pipe has
   const std::vector<Slice> slices{{.tensor = tensor, .end = 12 << 20, .bytes = state}};
@@ -366,9 +361,8 @@ TEST(Fault, ADiskThatHangsHoldsUpTheCopyOfTheStateNoLongerThanASaveMayTake) {
 TEST(Fault, AnIndexThatCannotBeReadIsNoDamage) {
   MemoryDisk disk(commits(2));
   const TinyRun run;
-  FaultyDisk faulty(disk,
-                    {{.call = DiskCall::kRead, .path = "step-000000002.00000002/shard-00001", .error = EIO}});
-  const fs::DiskInUse in_use(faulty);
+  InUse<FaultyDisk> faulty(
+      disk, {{.call = DiskCall::kRead, .path = "step-000000002.00000002/shard-00001", .error = EIO}});
   const auto error = echelon::test::thrown_by([&] { Reader{run.root}; });
   ASSERT_TRUE(error) << "took another step in its place";
   EXPECT_TRUE(error->is_of_system());
