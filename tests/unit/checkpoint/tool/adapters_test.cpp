@@ -76,12 +76,10 @@ Outcome exported(const TempDir& dir, const Example& example, bool merge) {
 using ExportOfAdapters = InTempDir;
 
 TEST_F(ExportOfAdapters, IsPeftsFolderOrTheWholeModel) {
-  Outcome outcome = exported(dir, adapted(), false);
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  succeeded(exported(dir, adapted(), false));
   EXPECT_EQ(names_in(dir.path() / "o"),
             (std::vector<std::string>{"adapter_config.json", "adapter_model.safetensors"}));
-  outcome = exported(dir, adapted(), true);
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  succeeded(exported(dir, adapted(), true));
   expect_one_line(tool({"export", dir.path() / "c", "--output", dir.path() / "p", "--max-shard-size", "1GB"}),
                   2, "an adapter is never split; remove --max-shard-size");
   const std::string file = slurp(dir.path() / "o" / "model.safetensors");
@@ -100,8 +98,7 @@ TEST_F(ExportOfAdapters, FrozenOnesHaveNoAverageAndAreMergedAsTheyAre) {
     std::vector<std::string> command{"export", dir.path() / name, "--ema", "--output",
                                      dir.path() / (name + "-out")};
     if (name != "bare") command.emplace_back("--merge");
-    const Outcome outcome = tool(command);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    succeeded(tool(command));
     return slurp(dir.path() / (name + "-out") / "model.safetensors");
   };
   const std::set<std::string> files{averaged("all", adapted(), "nothing"), averaged("B", adapted(), "lora_A"),
@@ -143,7 +140,7 @@ Path peft_folder(const TempDir& dir) {
   Example example = adapted();
   example.attachments["adapter_config.json"] = kPeftConfig.dump();
   save(dir.path() / "a", example);
-  EXPECT_EQ(tool({"export", dir.path() / "a", "--output", dir.path() / "peft"}).code, 0);
+  succeeded(tool({"export", dir.path() / "a", "--output", dir.path() / "peft"}));
   return dir.path() / "peft";
 }
 
@@ -225,8 +222,7 @@ TEST_F(ImportOfAdapters, ComeBackWithTheModulesThatWereTrainedWhole) {
   example.attachments["adapter_config.json"] = config.dump();
   save(dir.path() / "norms", example);
   ASSERT_EQ(export_from(dir.path() / "norms", "peft-norms").code, 0);
-  const Outcome norms = imported(dir, dir.path() / "peft-norms");
-  EXPECT_EQ(norms.code, 0) << norms.err;
+  succeeded(imported(dir, dir.path() / "peft-norms"));
   EXPECT_MENTIONS(Reader(dir.path() / "o").attachment("recipe.yaml"), "  also_train: [model.", "model.norm",
                   "model.layers.0.input_layernorm");
   ASSERT_EQ(imported(dir, dir.path() / "peft").code, 0);
@@ -259,9 +255,8 @@ TEST_F(ImportOfAdapters, AreMergedWithABaseThatIsConvertedInBoundedMemory) {
 #endif
   save(dir.path() / "base", wide_llama());
   ASSERT_EQ(imported(dir, peft_folder(dir)).code, 0);
-  const Outcome merged =
-      tool({"export", dir.path() / "o", "--merge", "--output", dir.path() / "merged", "--mem", "64M"});
-  EXPECT_EQ(merged.code, 0) << merged.err;
+  const Outcome merged = succeeded(
+      tool({"export", dir.path() / "o", "--merge", "--output", dir.path() / "merged", "--mem", "64M"}));
   EXPECT_LT(merged.max_rss_bytes, 64U << 20);
   EXPECT_GT(std::filesystem::file_size(dir.path() / "merged" / "model.safetensors"), 96U << 20);
 }

@@ -13,6 +13,7 @@
 #include "checkpoints_tool/convert/direct_file.h"
 #include "checkpoints_tool/convert/journal.h"
 #include "support/counting_disk.h"
+#include "support/faulty_disk.h"
 #include "support/no_direct_disk.h"
 #include "support/places.h"
 #include "support/temp_dir.h"
@@ -94,8 +95,7 @@ TEST(Consolidate, TakesUpWhatAKilledRunLeft) {
   // A run from the beginning would fail at the damage; what is done already is not read again.
   flip_bit(half.folder / "shard-00000-of-00002.h5", (1U << 20) + 9);
   expect_one_line(tool(hdf5_arguments(half.folder, half.dir.path() / "other")), 5, "is damaged");
-  const Outcome second = half.again();
-  EXPECT_EQ(second.code, 0) << second.err;
+  succeeded(half.again());
   EXPECT_EQ(slurp(half.out), slurp(whole));
   EXPECT_EQ(names_in(half.dir.path()), (std::vector<std::string>{"c", "out", "whole"}));
 }
@@ -120,8 +120,7 @@ TEST(Reshard, CollectsWhatAKilledRunLeft) {
     ::kill(child, SIGKILL);
     (void)finish(scratch, child);
   }
-  const Outcome second = tool(reshard("4"));
-  EXPECT_EQ(second.code, 0) << second.err;
+  succeeded(tool(reshard("4")));
   EXPECT_EQ(names_in(dir.path()), (std::vector<std::string>{"c", "out"}));
 }
 
@@ -179,10 +178,8 @@ TEST(Consolidate, GivesTheSameBytesWithAnyNumberOfThreads) {
   example.tensors.push_back({"model/long", DType::kBF16, {9'000'001}});
   const Path folder = save(dir.path() / "c", example);
   for (const char* jobs : {"1", "2", "5"}) {
-    EXPECT_EQ(tool({"consolidate", folder, "--to", "safetensors", "--output", dir.path() / jobs,
-                    "--optimizer", "--dtype", "fp32", "--jobs", jobs})
-                  .code,
-              0);
+    succeeded(tool({"consolidate", folder, "--to", "safetensors", "--output", dir.path() / jobs,
+                    "--optimizer", "--dtype", "fp32", "--jobs", jobs}));
     for (const char* file : {"model.safetensors", "optimizer.safetensors"})
       EXPECT_EQ(slurp(dir.path() / jobs / file), slurp(dir.path() / "1" / file)) << jobs;
   }
@@ -198,8 +195,7 @@ TEST(Consolidate, KeepsWithinItsMemory) {
     return tool({"consolidate", folder, "--to", "hdf5", "--dtype", "bf16", "--output", dir.path() / output,
                  "--mem", memory, "--jobs", "64"});
   };
-  const Outcome small = run("64M", "a");
-  EXPECT_EQ(small.code, 0) << small.err;
+  const Outcome small = succeeded(run("64M", "a"));
   EXPECT_LT(small.max_rss_bytes, 64U << 20);
   EXPECT_LT(run("256M", "b").max_rss_bytes, 256U << 20);
   EXPECT_EQ(slurp(dir.path() / "a"), slurp(dir.path() / "b"));
@@ -210,10 +206,8 @@ TEST(Consolidate, KeepsWithinItsMemory) {
 TEST(Consolidate, SplitsSafetensorsAndWritesTheirIndex) {
   const TempDir dir;
   const Path folder = save(dir.path() / "c");
-  EXPECT_EQ(tool({"consolidate", folder, "--to", "safetensors", "--max-shard-size", "20KB", "--output",
-                  dir.path() / "o"})
-                .code,
-            0);
+  succeeded(tool({"consolidate", folder, "--to", "safetensors", "--max-shard-size", "20KB", "--output",
+                  dir.path() / "o"}));
   EXPECT_EQ(names_in(dir.path() / "o"),
             (std::vector<std::string>{"config.json", "model-00001-of-00002.safetensors",
                                       "model-00002-of-00002.safetensors", "model.safetensors.index.json"}));
@@ -353,8 +347,7 @@ TEST(ByteSize, KnowsDecimalAndBinaryUnits) {
 TEST(DirectFile, WritesThroughTheCacheWhereItMust) {
   for (const bool at_open : {true, false}) {
     const TempDir dir;
-    echelon::test::NoDirectDisk disk(at_open);
-    const fs::DiskInUse in_use(disk);
+    InUse<NoDirectDisk> disk(at_open);
     tool::DirectFile file(dir.path() / "f", 5000);
     const checkpoint::BulkMemory buffer(8192);
     std::fill(buffer.bytes().begin(), buffer.bytes().end(), std::byte{'x'});
@@ -365,14 +358,9 @@ TEST(DirectFile, WritesThroughTheCacheWhereItMust) {
 }
 
 TEST(DirectFile, ShowsAFullDiskBeforeTheFirstByte) {
-  struct Full : fs::Disk {
-    int fallocate(int, off_t) override {
-      errno = ENOSPC;
-      return -1;
-    }
-  } disk;
   const TempDir dir;
-  const fs::DiskInUse in_use(disk);
+  const InUse<FaultyDisk> disk(fs::disk(),
+                               {{.call = DiskCall::kReserve, .times = Fault::kForever, .error = ENOSPC}});
   EXPECT_MENTIONS(error_of([&] { tool::DirectFile(dir.path() / "f", 5000); }), "No space left");
 }
 

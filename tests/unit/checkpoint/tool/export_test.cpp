@@ -57,8 +57,7 @@ TEST_F(Export, ConfigStatesTheTypeOfMostElements) {
 }
 
 TEST_F(Export, HoldsTheModelAndItsCompanionsOnly) {
-  const Outcome outcome = export_to(save(dir.path() / "c", llama(false)), dir.path() / "o");
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(export_to(save(dir.path() / "c", llama(false)), dir.path() / "o"));
   EXPECT_MENTIONS(outcome.out, "no tokenizer");
   EXPECT_EQ(names_in(dir.path() / "o"),
             (std::vector<std::string>{"config.json", "generation_config.json", "model.safetensors"}));
@@ -78,8 +77,7 @@ TEST_F(Export, MakesTheCompanionsThatTransformersNeeds) {
   example.attachments["tokenizer.json"] =
       R"({"added_tokens": [{"id": 6, "content": "<a>"}, {"id": 7, "content": "<end>"}],)"
       R"("pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": true}})";
-  const Outcome outcome = export_to(save(dir.path() / "c", example), dir.path() / "o");
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  succeeded(export_to(save(dir.path() / "c", example), dir.path() / "o"));
   EXPECT_EQ(json::parse(slurp(dir.path() / "o" / "generation_config.json")),
             (json{{"_from_model_config", true}, {"eos_token_id", 7}}));
   EXPECT_EQ(json::parse(slurp(dir.path() / "o" / "tokenizer_config.json")),
@@ -149,8 +147,8 @@ TEST_F(Export, AFrozenParameterHasNoAverageAndIsWrittenAsItIs) {
   example.tensors.push_back({"ema/model.norm.weight", DType::kF32, {8}});
   const Path checkpoint = save(dir.path() / "c", example);
   EXPECT_EQ(export_to(checkpoint, dir.path() / "last").code, 0);
-  const Outcome averaged = tool({"export", checkpoint, "--ema", "--output", dir.path() / "averaged"});
-  EXPECT_EQ(averaged.code, 0) << averaged.err;
+
+  succeeded(tool({"export", checkpoint, "--ema", "--output", dir.path() / "averaged"}));
   const json header = header_of(dir.path() / "last" / "model.safetensors");
   EXPECT_EQ(header_of(dir.path() / "averaged" / "model.safetensors"), header);
   const auto bytes_of = [&](const char* folder, const json& tensor) {

@@ -39,15 +39,14 @@ using PruneCommand = InTempDir;
 
 TEST_F(PruneCommand, TellsWhatItWouldDoAndDoesItWithYes) {
   const Path run = make_run(dir, 5);
-  const Outcome dry = tool({"prune", run, "--keep-last", "2", "--keep-every", "2"});
-  EXPECT_EQ(dry.code, 0);
+  const Outcome dry = succeeded(tool({"prune", run, "--keep-last", "2", "--keep-every", "2"}));
   EXPECT_MENTIONS(dry.out, "step-000000003.0000000a: older than the last 2",
                   "step-000000002.0000000a: kept every 2 steps",
                   "step-000000001.0000000b: its save did not finish", "would remove 3");
   EXPECT_EQ(tool({"prune", run, "--dry-run", "--keep-last", "2", "--keep-every", "2"}).out, dry.out);
   EXPECT_EQ(steps_of(run).size(), 6U);
-  const Outcome done = tool({"prune", run / "checkpoints", "--keep-last", "2", "--keep-every", "2", "--yes"});
-  EXPECT_EQ(done.code, 0);
+  const Outcome done =
+      succeeded(tool({"prune", run / "checkpoints", "--keep-last", "2", "--keep-every", "2", "--yes"}));
   EXPECT_MENTIONS(done.out, "removed 3 of 3");
   EXPECT_EQ(steps_of(run), (Steps{2, 4, 5}));
   EXPECT_MENTIONS(tool({"prune", run}).out, "nothing to remove");
@@ -55,8 +54,7 @@ TEST_F(PruneCommand, TellsWhatItWouldDoAndDoesItWithYes) {
 
 TEST_F(PruneCommand, KeepsTheBestStepAndNamedOnes) {
   const Path run = make_run(dir, 6, R"({"best":{"step":2,"validation_loss":1.5}})");
-  EXPECT_EQ(tool({"prune", run, "--keep-last", "1", "--keep-step", "3", "--keep-step", "1", "--yes"}).code,
-            0);
+  succeeded(tool({"prune", run, "--keep-last", "1", "--keep-step", "3", "--keep-step", "1", "--yes"}));
   EXPECT_EQ(steps_of(run), (Steps{1, 2, 3, 5, 6}));
   // A mistyped one, one that was never committed, and none.
   std::filesystem::create_directory(run / "checkpoints" / "step-000000007.0000000b");
@@ -70,8 +68,7 @@ TEST_F(PruneCommand, KeepsTheBestStepAndNamedOnes) {
 
 TEST_F(PruneCommand, SaysThatTheBestStepIsNotThere) {
   const Path run = make_run(dir, 3, R"({"best":{"step":9,"validation_loss":1.5}})");
-  const Outcome done = tool({"prune", run, "--keep-last", "1", "--yes"});
-  EXPECT_EQ(done.code, 0);
+  const Outcome done = succeeded(tool({"prune", run, "--keep-last", "1", "--yes"}));
   EXPECT_MENTIONS(done.err, "step 9 had the best validation loss, but its checkpoint is missing");
 }
 
@@ -92,8 +89,7 @@ TEST_F(PruneCommand, ReadsWhatCounts) {
   flip_bit(newest, std::filesystem::file_size(newest) - 1);
   const Outcome quick = tool({"prune", run, "--keep-last", "2", "--quick"});
   EXPECT_MENTIONS(quick.out, "step-000000002.0000000a: older than the last 2");
-  const Outcome done = tool({"prune", run, "--keep-last", "2", "--yes"});
-  EXPECT_EQ(done.code, 0);
+  const Outcome done = succeeded(tool({"prune", run, "--keep-last", "2", "--yes"}));
   EXPECT_MENTIONS(done.err, "step-000000004.0000000a' does not count");
   EXPECT_MENTIONS(done.out, "step-000000004.0000000a: damaged, but newer");
   EXPECT_EQ(steps_of(run), (Steps{2, 3, 4}));
@@ -114,8 +110,7 @@ TEST(GcCommand, RemovesLeftoversAndNothingElse) {
   const Path trash = run / "checkpoints" / ".trash-step-000000001.00000000";
   std::filesystem::create_directory(trash);
   spill(trash / "shard-00000-of-00001.h5", std::string(5000, 'x'));
-  const Outcome dry = tool({"gc", run});
-  EXPECT_EQ(dry.code, 0);
+  const Outcome dry = succeeded(tool({"gc", run}));
   EXPECT_MENTIONS(dry.out, "would remove 2, 4.9 KiB");
   EXPECT_TRUE(std::filesystem::exists(trash));
   const json done = json::parse(tool({"gc", run, "--yes", "--json"}).out);
@@ -143,9 +138,7 @@ TEST_F(ReshardCommand, KeepsEverythingButTheNumberOfShards) {
   const Reader before(folder);
   for (const int world : {1, 2, 5, 64}) {
     const Path output = dir.path() / str("out", world);
-    const Outcome outcome =
-        tool({"reshard", dir.path() / "run", "--world", std::to_string(world), "--output", output});
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    succeeded(tool({"reshard", dir.path() / "run", "--world", std::to_string(world), "--output", output}));
     const Reader after(output);
     EXPECT_EQ(after.ranks(), world);
     EXPECT_EQ(after.step(), before.step());
@@ -158,7 +151,7 @@ TEST_F(ReshardCommand, KeepsEverythingButTheNumberOfShards) {
     for (const TensorInfo& tensor : example.tensors)
       EXPECT_EQ(read_all(after, tensor), content_of(tensor)) << tensor.name;
     EXPECT_NE(after.folder().filename(), before.folder().filename());
-    EXPECT_EQ(tool({"verify", output}).code, 0);
+    succeeded(tool({"verify", output}));
     EXPECT_EQ(names_in(output).size(), 1U);
   }
   EXPECT_EQ(names_in(dir.path() / "run" / "checkpoints").size(), 1U) << "a lease stayed";
@@ -166,7 +159,7 @@ TEST_F(ReshardCommand, KeepsEverythingButTheNumberOfShards) {
 
 TEST_F(ReshardCommand, DividesTheBytesEvenly) {
   const Path folder = save(dir.path() / "c", {.ranks = 1});
-  EXPECT_EQ(tool({"reshard", folder, "--world", "4", "--output", dir.path() / "o"}).code, 0);
+  succeeded(tool({"reshard", folder, "--world", "4", "--output", dir.path() / "o"}));
   const Reader reader(dir.path() / "o");
   std::map<std::uint32_t, std::uint64_t> bytes;
   std::uint64_t pieces = 0;
@@ -203,8 +196,7 @@ TEST_F(ReshardCommand, NeedsLittleMemory) {
 #endif
   const Path folder =
       save(dir.path() / "c", {.ranks = 2, .tensors = {{"model/w", DType::kF32, {40, 1 << 20}}}});
-  const Outcome outcome = tool({"reshard", folder, "--world", "3", "--output", dir.path() / "o"});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(tool({"reshard", folder, "--world", "3", "--output", dir.path() / "o"}));
   EXPECT_LT(outcome.max_rss_bytes, 96U << 20);
 }
 

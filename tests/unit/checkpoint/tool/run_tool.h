@@ -58,6 +58,12 @@ inline Outcome tool(std::vector<std::string> arguments) {
   return finish(scratch, start(scratch, std::move(arguments)));
 }
 
+/// The outcome of a command that has to succeed.
+inline Outcome succeeded(Outcome outcome) {
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  return outcome;
+}
+
 inline void expect_one_line(const Outcome& outcome, int code, const std::string& part) {
   EXPECT_EQ(outcome.code, code) << outcome.err;
   EXPECT_MENTIONS(outcome.err, part);

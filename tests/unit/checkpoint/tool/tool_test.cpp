@@ -17,8 +17,7 @@ using Tool = InTempDir;
 
 TEST_F(Tool, TellsItsVersionAndHelp) {
   EXPECT_MENTIONS(tool({"--version"}).out, "checkpoint format 1.1");
-  const Outcome help = tool({"--help"});
-  EXPECT_EQ(help.code, 0);
+  const Outcome help = succeeded(tool({"--help"}));
   for (const char* part : {"ls", "inspect", "verify", "consolidate", "Exit codes"})
     EXPECT_MENTIONS(help.out, part) << part;
   EXPECT_MENTIONS(tool({"consolidate", "--help"}).out, "--dtype");
@@ -117,10 +116,10 @@ TEST_F(Tool, GivesATensorTheSameChecksumHoweverItWasCut) {
 
 TEST_F(Tool, VerifyNamesRankTensorAndBytes) {
   const Path folder = save(dir.path());
-  EXPECT_EQ(tool({"verify", dir.path()}).code, 0);
+  succeeded(tool({"verify", dir.path()}));
   const Path shard = folder / "shard-00001-of-00002.h5";
   flip_bit(shard, std::filesystem::file_size(shard) - 1);  // the last byte of the last tensor
-  EXPECT_EQ(tool({"verify", "--quick", folder}).code, 0);
+  succeeded(tool({"verify", "--quick", folder}));
   const Outcome text = tool({"verify", folder});
   expect_one_line(text, 5, "damaged in 1 place");
   EXPECT_MENTIONS(text.out, "rank 1", "'rng/state'", "file bytes");
@@ -186,7 +185,7 @@ TEST_F(Tool, ConsolidatesOnlyToAFreshPlaceOutsideTheCheckpoint) {
   EXPECT_EQ(into(dir.path() / "model.h5").code, 0);
   EXPECT_EQ(into(dir.path() / "absent" / "deep" / "model.h5").code, 0);
   EXPECT_EQ(names_in(dir.path()), (std::vector<std::string>{"absent", "c", "dangling", "model.h5", "taken"}));
-  EXPECT_EQ(tool({"verify", folder}).code, 0);
+  succeeded(tool({"verify", folder}));
 }
 
 TEST_F(Tool, LeavesNothingOfAConsolidationThatFails) {
@@ -207,14 +206,12 @@ TEST_F(Tool, ConsolidatesIntoAFolderThatNamesTheOutputType) {
   Example example;
   example.attachments["tokenizer.model"] = "bytes";
   const Path folder = save(dir.path() / "c", example);
-  EXPECT_EQ(tool({"consolidate", folder, "--to", "safetensors", "--output", dir.path() / "same"}).code, 0);
+  succeeded(tool({"consolidate", folder, "--to", "safetensors", "--output", dir.path() / "same"}));
   EXPECT_EQ(names_in(dir.path() / "same"),
             (std::vector<std::string>{"config.json", "model.safetensors", "tokenizer.model"}));
   EXPECT_EQ(slurp(dir.path() / "same" / "config.json"), example.attachments["config.json"]);
-  EXPECT_EQ(tool({"consolidate", folder, "--to", "safetensors", "--dtype", "bf16", "--output",
-                  dir.path() / "half/"})
-                .code,
-            0);
+  succeeded(tool(
+      {"consolidate", folder, "--to", "safetensors", "--dtype", "bf16", "--output", dir.path() / "half/"}));
   EXPECT_EQ(json::parse(slurp(dir.path() / "half" / "config.json"))["torch_dtype"], "bfloat16");
 }
 
@@ -224,7 +221,7 @@ TEST_F(Tool, NeedsAConfigForSafetensorsOnly) {
   const Path folder = save(dir.path() / "c", example);
   expect_one_line(tool({"consolidate", folder, "--to", "safetensors", "--output", dir.path() / "o"}), 5,
                   "config.json");
-  EXPECT_EQ(tool({"consolidate", folder, "--to", "hdf5", "--output", dir.path() / "o"}).code, 0);
+  succeeded(tool({"consolidate", folder, "--to", "hdf5", "--output", dir.path() / "o"}));
 }
 
 }  // namespace
