@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <thread>
@@ -15,6 +16,11 @@
 namespace echelon {
 namespace {
 
+double sum(const nlohmann::json& seconds) {
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0,
+                         [](double sum, const nlohmann::json& value) { return sum + value.get<double>(); });
+}
+
 /// A run's folder and a clock that goes only when it is told to.
 struct RunFiles {
   test::TempDir folder;
@@ -22,11 +28,31 @@ struct RunFiles {
 
   std::unique_ptr<Ledger> start(double began = 0, std::int64_t ranks = 2) {
     return std::make_unique<Ledger>(file(), Ledger::Start{.job = "12", .ranks = ranks, .began_s = began},
-                                    [now = now] { return now->load(); });
+                                    clock());
+  }
+  std::function<double()> clock() const {
+    return [now = now] { return now->load(); };
   }
   void pass(double seconds) { now->store(now->load() + seconds); }
   std::filesystem::path file() const { return folder.path() / "goodput.json"; }
   nlohmann::json read() const { return nlohmann::json::parse(fs::read_file(file(), 1 << 20, Code::kUsage)); }
+  /// What is read, in which every second is accounted for.
+  nlohmann::json read_whole() const {
+    nlohmann::json ledger = read();
+    double allocated = 0;
+    for (const auto& start : ledger["starts"]) {
+      const double took = start["ended"].get<double>() - start["began"].get<double>();
+      EXPECT_NEAR(sum(start["seconds"]), took, 0.005) << start;
+      allocated += took;
+    }
+    EXPECT_NEAR(ledger["total"]["allocated"].get<double>(), allocated, 0.005);
+    return ledger;
+  }
+  /// What the batch script has noted of its starts.
+  void note(const std::string& starts) const {
+    std::filesystem::create_directory(folder.path() / "logs");
+    std::ofstream(folder.path() / "logs/starts-12.txt") << starts;
+  }
   /// As a process leaves it that is killed: the file is kept, whatever this object does later.
   void kill(std::unique_ptr<Ledger>& ledger) {
     ledger->end(StartEnd::kFailed);
@@ -36,21 +62,6 @@ struct RunFiles {
     fs::publish_file(file(), json.dump(), Code::kUsage);
   }
 };
-
-double sum(const nlohmann::json& seconds) {
-  return std::accumulate(seconds.begin(), seconds.end(), 0.0,
-                         [](double sum, const nlohmann::json& value) { return sum + value.get<double>(); });
-}
-
-void expect_whole(const nlohmann::json& ledger) {
-  double allocated = 0;
-  for (const auto& start : ledger["starts"]) {
-    const double took = start["ended"].get<double>() - start["began"].get<double>();
-    EXPECT_NEAR(sum(start["seconds"]), took, 0.005) << start;
-    allocated += took;
-  }
-  EXPECT_NEAR(ledger["total"]["allocated"].get<double>(), allocated, 0.005);
-}
 
 TEST(Ledger, WithoutAFileNeverBegins) {
   Ledger ledger;
@@ -91,8 +102,7 @@ TEST(Ledger, AccountsForEverySecondFromTheBatchScriptsStart) {
     run.pass(100);
     ledger->end(StartEnd::kFailed);  // the first word counts
   }
-  const auto json = run.read();
-  expect_whole(json);
+  const auto json = run.read_whole();
   const auto& start = json["starts"][0];
   EXPECT_EQ(start["job"], "12");
   EXPECT_EQ(start["began"], 990);
@@ -124,8 +134,7 @@ TEST(Ledger, AStartThatWasKilledIsClosedByTheNextAndItsUnsavedStepsAreLost) {
   EXPECT_EQ(next->earlier().save, 3);
   next->resumed(5);
   next->end(StartEnd::kStopped);
-  const auto json = run.read();
-  expect_whole(json);
+  const auto json = run.read_whole();
   EXPECT_EQ(json["starts"][0]["end"], "killed");
   EXPECT_EQ(json["starts"][0]["seconds"]["lost"], 20);
   EXPECT_EQ(json["starts"][0]["seconds"]["train"], 50);
@@ -149,8 +158,7 @@ TEST(Ledger, NoSecondBelongsToTwoStarts) {
   run.start(900);
   run.pass(10);
   run.start(900);  // the same script started the run once more
-  const auto json = run.read();
-  expect_whole(json);
+  const auto json = run.read_whole();
   EXPECT_EQ(json["starts"][1]["began"], 1000);
   EXPECT_EQ(json["starts"][0]["end"], "failed") << "nobody said how it ended";
 }
@@ -161,14 +169,10 @@ double leaving(const std::string& notes, double next_began, const std::string& n
   auto first = run.start(1000);
   run.pass(30);
   run.kill(first);
-  std::filesystem::create_directory(run.folder.path() / "logs");
-  std::ofstream(run.folder.path() / "logs/starts-12.txt") << notes;
+  run.note(notes);
   run.pass(5000);
-  Ledger(run.file(), {.job = next_job, .began_s = next_began}, [now = run.now] {
-    return now->load();
-  }).end(StartEnd::kFinished);
-  const auto json = run.read();
-  expect_whole(json);
+  Ledger(run.file(), {.job = next_job, .began_s = next_began}, run.clock()).end(StartEnd::kFinished);
+  const auto json = run.read_whole();
   EXPECT_EQ(json["starts"][0]["end"], "killed");
   EXPECT_EQ(json["starts"][1]["began"], next_began);
   const double idle = json["starts"][0]["seconds"]["idle"];
@@ -202,16 +206,11 @@ TEST(Ledger, TimeSinceAPeerHungWentToItsDetectionWhateverWasThoughtOfItThen) {
   ledger->enter(Spent::kStart);  // on the way out
   run.pass(3);
   ledger->end(StartEnd::kFailed);
-  const auto json = run.read();
-  expect_whole(json);
-  EXPECT_EQ(json["starts"][0]["seconds"], nlohmann::json({{"start", 0},
-                                                          {"train", 30},
-                                                          {"validate", 0},
-                                                          {"stall", 5},
-                                                          {"lost", 0},
-                                                          {"idle", 0},
-                                                          {"detect", 25},
-                                                          {"leave", 3}}));
+  const auto json = run.read_whole();
+  EXPECT_EQ(
+      json["starts"][0]["seconds"],
+      nlohmann::json::parse(R"({"start": 0, "train": 30, "validate": 0, "stall": 5, "lost": 0, "idle": 0,
+                                    "detect": 25, "leave": 3})"));
 }
 
 /// The start of a job that its script makes in place after the one before.
@@ -226,9 +225,7 @@ Ledger::Start in_place(double began, double ran) {
 
 TEST(Ledger, ARestartInPlaceAccountsForItsPhasesAndStepsDoneAgainAreNotLost) {
   RunFiles run;
-  std::filesystem::create_directory(run.folder.path() / "logs");
-  std::ofstream(run.folder.path() / "logs/starts-12.txt")
-      << "start 0 1000\nlost 7 1 n1 1056\nend 7 1058\nrestart 5 1058\n";
+  run.note("start 0 1000\nlost 7 1 n1 1056\nend 7 1058\nrestart 5 1058\n");
   auto first = run.start(1000);
   first->resumed(0);
   first->enter(Spent::kTrain);
@@ -240,8 +237,7 @@ TEST(Ledger, ARestartInPlaceAccountsForItsPhasesAndStepsDoneAgainAreNotLost) {
   run.now->store(1055);  // in the seventh step, of which nothing stays
   run.kill(first);
   run.now->store(1062);
-  auto second =
-      std::make_unique<Ledger>(run.file(), in_place(1058, 1060), [now = run.now] { return now->load(); });
+  auto second = std::make_unique<Ledger>(run.file(), in_place(1058, 1060), run.clock());
   second->resumed(5);
   run.pass(3);  // 1065
   second->enter(Spent::kTrain);
@@ -252,8 +248,7 @@ TEST(Ledger, ARestartInPlaceAccountsForItsPhasesAndStepsDoneAgainAreNotLost) {
   second->enter(Spent::kStart);
   run.pass(1);
   second->end(StartEnd::kFinished);
-  const auto json = run.read();
-  expect_whole(json);
+  const auto json = run.read_whole();
   EXPECT_EQ(json["starts"][0]["seconds"]["lost"], 0);
   EXPECT_EQ(json["starts"][0]["seconds"]["detect"], 1) << "until the script knew";
   EXPECT_EQ(json["starts"][0]["seconds"]["leave"], 2);
@@ -261,15 +256,9 @@ TEST(Ledger, ARestartInPlaceAccountsForItsPhasesAndStepsDoneAgainAreNotLost) {
   const auto& mine = json["starts"][1];
   EXPECT_EQ(mine["in_place"], true);
   EXPECT_EQ(mine["began"], 1058);
-  EXPECT_EQ(mine["seconds"], nlohmann::json({{"start", 1},
-                                             {"train", 20},
-                                             {"validate", 0},
-                                             {"stall", 0},
-                                             {"lost", 0},
-                                             {"idle", 0},
-                                             {"launch", 2},
-                                             {"load", 5},
-                                             {"redo", 10}}))
+  EXPECT_EQ(mine["seconds"], nlohmann::json::parse(
+                                 R"({"start": 1, "train": 20, "validate": 0, "stall": 0, "lost": 0, "idle": 0,
+                                      "launch": 2, "load": 5, "redo": 10})"))
       << "step 6 was trained before";
   const auto told =
       nlohmann::json::parse(fs::read_file(run.folder.path() / "logs/restarts.jsonl", 1 << 20, Code::kUsage));
@@ -286,16 +275,14 @@ TEST(Ledger, ARestartInPlaceAccountsForItsPhasesAndStepsDoneAgainAreNotLost) {
 
 TEST(Ledger, AStartInPlaceThatDiedBeforeItsAccountIsPartOfTheNextOnesLaunch) {
   RunFiles run;
-  std::filesystem::create_directory(run.folder.path() / "logs");
-  std::ofstream(run.folder.path() / "logs/starts-12.txt")
-      << "start 0 1000\nlost - - - 1000\nend 7 1001\nrestart 0 1001\nlost - - - 1003\nend 7 1004\nrestart 0 "
-         "1004\n";
+  run.note(
+      "start 0 1000\nlost - - - 1000\nend 7 1001\nrestart 0 1001\n"
+      "lost - - - 1003\nend 7 1004\nrestart 0 1004\n");
   auto first = run.start(1000);
   run.kill(first);
   run.now->store(1008);
-  Ledger(run.file(), in_place(1004, 1006), [now = run.now] { return now->load(); }).end(StartEnd::kFinished);
-  const auto json = run.read();
-  expect_whole(json);
+  Ledger(run.file(), in_place(1004, 1006), run.clock()).end(StartEnd::kFinished);
+  const auto json = run.read_whole();
   EXPECT_EQ(json["starts"][1]["began"], 1001);
   EXPECT_EQ(json["starts"][1]["seconds"]["launch"], 5);
 }
@@ -325,8 +312,7 @@ TEST(Ledger, AHeldStartIsInTheFileFromItsBeginningOrNotAtAll) {
   }
   const nlohmann::json before = run.read();
   const auto held = [&](double began) {
-    return Ledger(run.file(), {.job = "12", .ranks = 2, .began_s = began, .held = true},
-                  [now = run.now] { return now->load(); });
+    return Ledger(run.file(), {.job = "12", .ranks = 2, .began_s = began, .held = true}, run.clock());
   };
   {
     auto refused = held(1000);
@@ -345,12 +331,11 @@ TEST(Ledger, AHeldStartIsInTheFileFromItsBeginningOrNotAtAll) {
     run.pass(10);
     late.end(StartEnd::kStopped);
   }
-  const nlohmann::json after = run.read();
+  const nlohmann::json after = run.read_whole();
   ASSERT_EQ(after["starts"].size(), 2U);
   EXPECT_EQ(after["starts"][1]["end"], "stopped");
   EXPECT_EQ(after["starts"][1]["began"], 1010.0);
   EXPECT_EQ(after["starts"][1]["ended"], 1030.0);
-  expect_whole(after);
 }
 
 TEST(Ledger, AForeignFileIsKeptAsideAndStopsNothing) {
