@@ -130,13 +130,18 @@ TEST(JobScript, DirectivesAreWordsThatSlurmKnowsAndStandBeforeEverythingElse) {
   }
 }
 
-/// The words with which the script starts the supervisor, as bash understands them.
-std::string as_bash_reads(const Options& options, Place place) {
+/// The script run by bash, as a job with this variable.
+ProgramRun run_by_bash(const Options& options, const Place& place, const char* variable) {
   const test::TempDir dir;
   const fs::Path file = dir.path() / "job.sbatch";
-  place.supervisor = "/bin/echo";
   std::ofstream(file) << render_script(options, eight_ranks(), place);
-  return run_command({"env", "SLURM_ARRAY_TASK_ID=3", "bash", file.string()}).out;
+  return run_command({"env", variable, "bash", file.string()});
+}
+
+/// The words with which the script starts the supervisor, as bash understands them.
+std::string as_bash_reads(const Options& options, Place place) {
+  place.supervisor = "/bin/echo";
+  return run_by_bash(options, place, "SLURM_ARRAY_TASK_ID=3").out;
 }
 
 TEST(JobScript, MeansToBashExactlyTheTextsItWasMadeFrom) {
@@ -160,12 +165,10 @@ TEST(JobScript, MeansToBashExactlyTheTextsItWasMadeFrom) {
 }
 
 TEST(JobScript, SaysThatItsProgramIsMissingOnANode) {
-  const test::TempDir dir;
-  const fs::Path file = dir.path() / "job.sbatch";
   Place place = on_fsx();
   place.supervisor = "/no/such/echelon";
-  std::ofstream(file) << render_script(four_nodes(), eight_ranks(), place);
-  const ProgramRun run = run_command({"env", "SLURM_JOB_ID=17", "bash", file.string()});
+  const ProgramRun run = run_by_bash(four_nodes(), place, "SLURM_JOB_ID=17");
+
   EXPECT_EQ(run.status, 3);
   EXPECT_TRUE(run.err.starts_with("echelon: job 17 cannot start: /no/such/echelon does not exist on "))
       << run.err;
@@ -215,21 +218,16 @@ TEST(JobScript, RefusesHostileTextsWhereverTheyComeFrom) {
 TEST(JobScript, KnowsNoTaskOutsideOfAnArray) {
   Place place = on_fsx();
   place.run_dir = "/runs/try-{task}";
-  EXPECT_TRUE(error_of([&] {
-                return render_script(four_nodes(), eight_ranks(), place);
-              }).starts_with("2: run.dir is "));
+  EXPECT_TRUE(refusal(four_nodes(), place).starts_with("2: run.dir is "));
   place = on_fsx();
   place.work_dir = "/fsx/{task}";
-  EXPECT_TRUE(error_of([&] {
-                return render_script(sweep(), eight_ranks(), place);
-              }).starts_with("2: the current folder"));
+  EXPECT_TRUE(refusal(sweep(), place).starts_with("2: the current folder"));
 }
 
 TEST(JobScript, WantsAnImageForWhatIsSaidOfContainers) {
   Options options = four_nodes();
   options.container_mounts = "/data:/data";
-  EXPECT_EQ(error_of([&] { return render_script(options, eight_ranks(), on_fsx()); }),
-            "2: --container-runtime and --container-mounts need --container-image IMAGE");
+  EXPECT_EQ(refusal(options), "2: --container-runtime and --container-mounts need --container-image IMAGE");
 }
 
 TEST(JobScript, NamesTheVariablesThatWouldWinOverIt) {
