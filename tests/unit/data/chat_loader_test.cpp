@@ -25,11 +25,9 @@ DataOptions write_chats(const std::filesystem::path& path, const std::vector<int
     writer.add_chat(ids, trained);
   }
   writer.finish();
-  DataOptions options;
+  DataOptions options = in_order(path, seq_len);
   options.kind = more == 0 ? DataKind::kChat : DataKind::kPreference;
-  options.path = path.string();
-  options.seq_len = seq_len;
-  options.shuffle = false;
+
   return options;
 }
 

@@ -15,10 +15,7 @@ using namespace testing;  // NOLINT
 constexpr std::int64_t kVocabulary = 60000;
 
 DataOptions options_for(const std::filesystem::path& path, std::int64_t seq_len) {
-  DataOptions options;
-  options.path = path.string();
-  options.seq_len = seq_len;
-  return options;
+  return {.path = path.string(), .seq_len = seq_len};
 }
 
 /// The first id of every row; a counting file makes it tell the window.
@@ -36,9 +33,7 @@ using TokenLoader = InTempDir;
 
 TEST_F(TokenLoader, CutsTheStreamIntoOverlappingWindows) {
   write_counting_file(dir / "a.tok", {3, 1, 37}, 300);  // 41 tokens: windows of 4+1 at 0, 4, ..., 36
-  DataOptions options = options_for(dir / "a.tok", 4);
-  options.shuffle = false;
-  const auto loader = make_loader(options, 300, 1);
+  const auto loader = make_loader(in_order(dir / "a.tok", 4), 300, 1);
   EXPECT_EQ(loader->samples_per_epoch(), 10);
   const SampleBatch batch = loader->read(0, 10);
   EXPECT_EQ(batch.lengths, std::vector<std::int64_t>(10, 4));
@@ -97,21 +92,22 @@ TEST_F(TokenLoader, TellsDataOrdersApartByFingerprint) {
   write_counting_file(dir / "a.tok", {1000}, 300);
   write_counting_file(dir / "b.tok", {999, 1}, 300);  // the same tokens, other documents
   const DataOptions base = options_for(dir / "a.tok", 10);
-  DataOptions in_order = base;
-  in_order.shuffle = false;
+  const DataOptions unshuffled = in_order(dir / "a.tok", 10);
+
   DataOptions synthetic = base;
   synthetic.kind = DataKind::kSyntheticTokens;
   const std::vector<std::uint32_t> all{make_loader(base, 300, 1)->fingerprint(),
                                        make_loader(base, 300, 2)->fingerprint(),
-                                       make_loader(in_order, 300, 1)->fingerprint(),
+                                       make_loader(unshuffled, 300, 1)->fingerprint(),
                                        make_loader(options_for(dir / "a.tok", 11), 300, 1)->fingerprint(),
                                        make_loader(options_for(dir / "b.tok", 10), 300, 1)->fingerprint(),
                                        make_loader(synthetic, 300, 1)->fingerprint(),
                                        make_loader(synthetic, 301, 1)->fingerprint()};
   EXPECT_EQ(std::set(all.begin(), all.end()).size(), all.size());
   EXPECT_EQ(make_loader(base, 300, 1)->fingerprint(), all[0]);
-  EXPECT_EQ(make_loader(base, 400, 1)->fingerprint(), all[0]);      // a larger model reads the same data
-  EXPECT_EQ(make_loader(in_order, 300, 2)->fingerprint(), all[2]);  // without shuffling the seed has no part
+  EXPECT_EQ(make_loader(base, 400, 1)->fingerprint(), all[0]);  // a larger model reads the same data
+  EXPECT_EQ(make_loader(unshuffled, 300, 2)->fingerprint(),
+            all[2]);  // without shuffling the seed has no part
 }
 
 TEST_F(TokenLoader, RefusesDataThatDoesNotFit) {
@@ -182,8 +178,8 @@ TEST_F(TokenLoader, ReportsDamageWhenItIsRead) {
   std::string bytes = testing::read_bytes(dir / "a.tok");
   bytes[128 + 20000] ^= 4;
   write_bytes(dir / "a.tok", bytes);
-  DataOptions options = options_for(dir / "a.tok", 100);
-  options.shuffle = false;
+  const DataOptions options = in_order(dir / "a.tok", 100);
+
   const auto loader = make_loader(options, 300, 1);
   EXPECT_NO_THROW((void)loader->read(0, 81));  // tokens 0 to 8100 of block 0, which ends at token 8192
   EXPECT_EQ(message_of([&] { (void)loader->read(81, 1); }),
@@ -205,9 +201,8 @@ TEST(ValidationLoader, ReadsInFileOrder) {
 }
 
 TEST(SyntheticTokens, ArePureFunctionsOfSampleAndPosition) {
-  DataOptions options;
-  options.kind = DataKind::kSyntheticTokens;
-  options.seq_len = 64;
+  DataOptions options{.kind = DataKind::kSyntheticTokens, .seq_len = 64};
+
   const auto loader = make_loader(options, 1000, 5);
   const SampleBatch whole = loader->read(100, 50);
   EXPECT_EQ(whole.ids.size(), 50U * 64);
@@ -221,9 +216,8 @@ TEST(SyntheticTokens, ArePureFunctionsOfSampleAndPosition) {
 }
 
 TEST(SyntheticTokens, StayBelowTheVocabularyAndHaveStructure) {
-  DataOptions options;
-  options.kind = DataKind::kSyntheticTokens;
-  options.seq_len = 500;
+  const DataOptions options{.kind = DataKind::kSyntheticTokens, .seq_len = 500};
+
   for (const std::int64_t vocab : {std::int64_t{2}, std::int64_t{1000}, std::int64_t{1} << 31}) {
     const SampleBatch batch = make_loader(options, vocab, 5)->read((std::int64_t{1} << 40) - 50, 100);
     int continued = 0;

@@ -15,15 +15,6 @@ using namespace testing;  // NOLINT
 
 using Ids = std::vector<std::int64_t>;
 
-DataOptions in_order(const std::filesystem::path& path, std::int64_t seq_len, Packing packing) {
-  DataOptions options;
-  options.path = path.string();
-  options.seq_len = seq_len;
-  options.packing = packing;
-  options.shuffle = false;
-  return options;
-}
-
 /// A file of pairs: pair i has sources[i] tokens 10, 11, ... and targets[i] tokens 50, 51, ...; each ends
 /// with 1.
 void write_pairs(const std::filesystem::path& path, const Ids& sources, const Ids& targets) {
@@ -301,10 +292,9 @@ TEST_F(Mixture, IsTheSameForAnyRanksAndAfterResumingWithOthers) {
 TEST(SampleLedger, HoldsEverySampleOnceAnEpochOverResumesAtOtherWorldSizes) {
   const TempDir dir;
   write_counting_file(dir / "a.tok", std::vector<int>(2400, 2), 60000);
-  DataOptions options;
-  options.path = (dir / "a.tok").string();
-  options.seq_len = 2;
-  options.packing = Packing::kPad;
+  DataOptions options = in_order(dir / "a.tok", 2, Packing::kPad);
+  options.shuffle = true;
+
   auto samples = ledger(options, 4, 0, 50, 24);  // two epochs of 2400 samples, on 4, 3 and 2 ranks
   for (const auto& sample : ledger(options, 3, 50, 130, 24)) samples.push_back(sample);
   for (const auto& sample : ledger(options, 2, 130, 200, 24)) samples.push_back(sample);
