@@ -9,7 +9,7 @@
 #include "checkpoint/write/commit.h"
 #include "checkpoint/write/shard_write.h"
 #include "comm/mpi/mpi_world.h"
-#include "support/temp_dir.h"
+#include "support/in_temp_dir.h"
 #include "unit/train/small_model.h"
 
 namespace echelon {
@@ -43,22 +43,25 @@ void save_initial(const std::filesystem::path& checkpoints, bool tied, at::Scala
 }
 
 /// A job of one process.
-struct Alone {
+struct InferenceModel : test::InTempDir {
+  /// Of a checkpoint of the initial weights.
+  [[nodiscard]] std::unique_ptr<ShardedModel> loaded(bool tied, at::ScalarType type = at::kFloat) const {
+    std::filesystem::remove_all(dir / "c");
+    save_initial(dir / "c", tied, type);
+    return load_inference_model(checkpoint::Reader(dir / "c"), small_llama(tied), {*comm});
+  }
   std::unique_ptr<Job> job = bootstrap(Launch::kSingle, 10.0);
   std::unique_ptr<Communicator> comm = make_mpi_communicator(*job, 10.0);
 };
 
-TEST(InferenceModel, HoldsTheCheckpointsWeightsInFp32) {
-  const Alone alone;
+TEST_F(InferenceModel, HoldsTheCheckpointsWeightsInFp32) {
   for (const bool tied : {false, true}) {
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-      const test::TempDir dir;
-      save_initial(dir.path() / "c", tied, type);
-      const auto loaded =
-          load_inference_model(checkpoint::Reader(dir.path() / "c"), small_llama(tied), {*alone.comm});
+      const auto model = loaded(tied, type);
+
       const auto expected = small_llama(tied);
       materialize(*expected, 4, type, at::kCPU);
-      const auto actual = loaded->model().parameters();
+      const auto actual = model->model().parameters();
       for (std::size_t i = 0; i < actual.size(); ++i) {
         EXPECT_EQ(actual[i]->value.scalar_type(), at::kFloat);
         const at::Tensor want = expected->parameters()[i]->value.detach().to(at::kFloat);
@@ -68,42 +71,29 @@ TEST(InferenceModel, HoldsTheCheckpointsWeightsInFp32) {
   }
 }
 
-TEST(InferenceModel, KeepsNothingButWeights) {
-  const Alone alone;
-  const test::TempDir dir;
-  save_initial(dir.path() / "c", false, at::kFloat);
-  const auto loaded =
-      load_inference_model(checkpoint::Reader(dir.path() / "c"), small_llama(false), {*alone.comm});
+TEST_F(InferenceModel, KeepsNothingButWeights) {
+  const auto model = loaded(false);
   std::int64_t weights = 0;
-  for (const auto& unit : loaded->units()) weights += unit->layout().slice_numel() * 4;
-  EXPECT_EQ(loaded->slice_bytes(), weights);
+  for (const auto& unit : model->units()) weights += unit->layout().slice_numel() * 4;
+  EXPECT_EQ(model->slice_bytes(), weights);
 }
 
-TEST(InferenceModel, ContinuesAsAWholeModelDoes) {
-  const Alone alone;
-  const test::TempDir dir;
-  save_initial(dir.path() / "c", true, at::kFloat);
-  const auto loaded =
-      load_inference_model(checkpoint::Reader(dir.path() / "c"), small_llama(true), {*alone.comm});
+TEST_F(InferenceModel, ContinuesAsAWholeModelDoes) {
   const auto whole = small_llama(true);
   materialize(*whole, 4, at::kFloat, at::kCPU);
   const Batch prompts = prompt_batch({{1, 2, 3}, {5}}, at::kCPU);
   const auto decoder = whole->decoder(prompts);
   const GenerateOptions options{.max_new_tokens = 4};
-  EXPECT_EQ(generate_together(*loaded, prompts, options, *alone.comm), generate(*decoder, 2, options));
+  EXPECT_EQ(generate_together(*loaded(true), prompts, options, *comm), generate(*decoder, 2, options));
 }
 
-TEST(InferenceModel, RefusesACheckpointOfAnotherModel) {
-  const Alone alone;
-  const test::TempDir dir;
-  save_initial(dir.path() / "c", true, at::kFloat);
-  const checkpoint::Reader reader(dir.path() / "c");
-  EXPECT_THROW((void)load_inference_model(reader, small_llama(false), {*alone.comm}), Error)
-      << "it has no lm_head";
+TEST_F(InferenceModel, RefusesACheckpointOfAnotherModel) {
+  save_initial(dir / "c", true, at::kFloat);
+  const checkpoint::Reader reader(dir / "c");
+  EXPECT_THROW((void)load_inference_model(reader, small_llama(false), {*comm}), Error) << "it has no lm_head";
   ModelOptions wide = test::small_options(true);
   wide.vocab_size = 14;
-  EXPECT_THROW((void)load_inference_model(reader, build_model(wide, at::kFloat, at::kCPU), {*alone.comm}),
-               Error);
+  EXPECT_THROW((void)load_inference_model(reader, build_model(wide, at::kFloat, at::kCPU), {*comm}), Error);
 }
 
 }  // namespace
