@@ -9,9 +9,9 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "families/safetensors.h"
+#include "support/in_temp_dir.h"
 #include "support/matches.h"
 #include "support/refusal.h"
-#include "support/temp_dir.h"
 
 namespace echelon::families {
 namespace {
@@ -128,8 +128,8 @@ TEST(ModelDescription, OfNoFamilyIsRefusedForWhatItIsWanted) {
                   "consolidate CKPT --to safetensors");
 }
 
-TEST(ModelWeights, AreReadInAnyStretchInTheTypeThatIsWanted) {
-  const test::TempDir dir;
+using WeightFiles = test::InTempDir;
+TEST_F(WeightFiles, AreReadInAnyStretchInTheTypeThatIsWanted) {
   write_folder(dir.path());
   const ModelWeights weights(dir.path(), "cannot read");
   WeightReader read(weights);
@@ -159,8 +159,7 @@ TEST(ModelWeights, AreReadInAnyStretchInTheTypeThatIsWanted) {
   EXPECT_EQ(weights.find("lm_head.weight"), nullptr) << "it is tied";
 }
 
-TEST(ModelWeights, OfOtherValuesHaveAnotherFingerprint) {
-  const test::TempDir dir;
+TEST_F(WeightFiles, OfOtherValuesHaveAnotherFingerprint) {
   write_folder(dir.path());
   const std::uint32_t before = ModelWeights(dir.path(), "cannot read").fingerprint();
   EXPECT_EQ(ModelWeights(dir.path(), "cannot read").fingerprint(), before);
@@ -171,8 +170,7 @@ TEST(ModelWeights, OfOtherValuesHaveAnotherFingerprint) {
   EXPECT_NE(ModelWeights(dir.path(), "cannot read").fingerprint(), before);
 }
 
-TEST(ModelWeights, MayLackTiedWeightsThatTheIndexLists) {
-  const test::TempDir dir;
+TEST_F(WeightFiles, MayLackTiedWeightsThatTheIndexLists) {
   write_folder(dir.path());
   std::filesystem::rename(dir.path() / "model.safetensors", dir.path() / "model-00001-of-00001.safetensors");
   const auto list = [&](const std::string& more) {
@@ -191,8 +189,7 @@ TEST(ModelWeights, MayLackTiedWeightsThatTheIndexLists) {
   EXPECT_MENTIONS(refused(), "'more' in a file which does not contain it");
 }
 
-TEST(ModelWeights, NameTheWeightThatIsMissing) {
-  const test::TempDir dir;
+TEST_F(WeightFiles, NameTheWeightThatIsMissing) {
   write_folder(dir.path());
   std::string config = kConfig;
   config.replace(config.find("\"n_layer\": 1"), 12, "\"n_layer\": 2");

@@ -8,10 +8,10 @@
 #include <fstream>
 
 #include "recipe/builtin.h"
+#include "support/in_temp_dir.h"
 #include "support/matches.h"
 #include "support/places.h"
 #include "support/refusal.h"
-#include "support/temp_dir.h"
 
 namespace echelon {
 namespace {
@@ -27,15 +27,15 @@ std::string refusal_of(const stdfs::path& file) {
   return test::refusal(Code::kUsage, [&] { (void)load_recipe(file, {}); });
 }
 
-TEST(LoadRecipe, SaysThatAFileIsMissingAndWhereRecipesAre) {
+using LoadRecipe = test::InTempDir;
+TEST_F(LoadRecipe, SaysThatAFileIsMissingAndWhereRecipesAre) {
   EXPECT_EQ(refusal_of("no/such.yaml"),
             "recipe: cannot open 'no/such.yaml': No such file or directory; `echelon recipes ls` lists the "
             "recipes that "
             "come with Echelon");
 }
 
-TEST(LoadRecipe, RefusesAFolderAPipeAndADevice) {
-  const test::TempDir dir;
+TEST_F(LoadRecipe, RefusesAFolderAPipeAndADevice) {
   EXPECT_MENTIONS(refusal_of(dir.path()), "is not a regular file");
   const stdfs::path pipe = dir.path() / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
@@ -43,8 +43,7 @@ TEST(LoadRecipe, RefusesAFolderAPipeAndADevice) {
   EXPECT_MENTIONS(refusal_of("/dev/zero"), "is not a regular file");
 }
 
-TEST(LoadRecipe, IncludesTheRecipeOfARunWithoutWhatNamesIt) {
-  const test::TempDir dir;
+TEST_F(LoadRecipe, IncludesTheRecipeOfARunWithoutWhatNamesIt) {
   stdfs::create_directories(dir.path() / "first/part");
   (void)write(dir.path() / "first/recipe.yaml",
               "run: {name: first, dir: runs/first, seed: 7}\noptim: {lr: 0.5}\n"
@@ -74,8 +73,7 @@ TEST(LoadRecipe, IncludesTheRecipeOfARunWithoutWhatNamesIt) {
   EXPECT_MENTIONS(refusal_of(none), "first/part/recipe.yaml': No such file");
 }
 
-TEST(LoadRecipe, RefusesAFileItMayNotRead) {
-  const test::TempDir dir;
+TEST_F(LoadRecipe, RefusesAFileItMayNotRead) {
   const stdfs::path file = write(dir.path() / "r.yaml", "data: {kind: synthetic_tokens}\n");
   stdfs::permissions(file, stdfs::perms::none);
   stdfs::permissions(dir.path(), stdfs::perms::all);
@@ -89,8 +87,7 @@ TEST(LoadRecipe, RefusesAFileItMayNotRead) {
   EXPECT_MENTIONS(message, "Permission denied");
 }
 
-TEST(LoadRecipe, TakesOneMebibyteAndNotAByteMore) {
-  const test::TempDir dir;
+TEST_F(LoadRecipe, TakesOneMebibyteAndNotAByteMore) {
   std::string text = "data: {kind: synthetic_tokens}\n";
   while (text.size() < 1 << 20) text += "# " + std::string(1022, 'x') + "\n";
   text.resize(1 << 20);
@@ -98,8 +95,7 @@ TEST(LoadRecipe, TakesOneMebibyteAndNotAByteMore) {
   EXPECT_MENTIONS(refusal_of(write(dir.path() / "large.yaml", text + "x")), "at most 1048576 are accepted");
 }
 
-TEST(LoadRecipe, ReadsTheBaseRelativeToTheIncludingFile) {
-  const test::TempDir dir;
+TEST_F(LoadRecipe, ReadsTheBaseRelativeToTheIncludingFile) {
   stdfs::create_directories(dir.path() / "sub");
   write(dir.path() / "base.yaml", "data: {kind: synthetic_tokens}\nrun: {name: based}\n");
   const std::string file = write(dir.path() / "sub" / "r.yaml", "include: ../base.yaml\n");
@@ -108,8 +104,7 @@ TEST(LoadRecipe, ReadsTheBaseRelativeToTheIncludingFile) {
   EXPECT_EQ(loaded.origins.at("run.name"), (dir.path() / "base.yaml").string() + ":2:13");
 }
 
-TEST(LoadRecipe, EndsACycleThroughSymbolicLinks) {
-  const test::TempDir dir;
+TEST_F(LoadRecipe, EndsACycleThroughSymbolicLinks) {
   const std::string file = write(dir.path() / "r.yaml", "include: loop/r.yaml\n");
   stdfs::create_directory_symlink(dir.path(), dir.path() / "loop");
   EXPECT_MENTIONS(refusal_of(file), "include: more than 8 files deep");

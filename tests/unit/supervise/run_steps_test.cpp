@@ -7,13 +7,13 @@
 #include "checkpoint/format/names.h"
 #include "run/goodput.h"
 #include "run/run_folder.h"
-#include "support/temp_dir.h"
+#include "support/in_temp_dir.h"
 
 namespace echelon::supervise {
 namespace {
 
-TEST(RunSteps, TheCommittedOneIsOfTheLastCommitNotOfTheHighestStep) {
-  const test::TempDir dir;
+using RunSteps = test::InTempDir;
+TEST_F(RunSteps, TheCommittedOneIsOfTheLastCommitNotOfTheHighestStep) {
   EXPECT_EQ(committed_step(dir.path()), 0);
   const auto now = std::filesystem::file_time_type::clock::now();
   const auto commit = [&](std::int64_t step, int seconds) {
@@ -34,8 +34,7 @@ TEST(RunSteps, TheCommittedOneIsOfTheLastCommitNotOfTheHighestStep) {
   EXPECT_EQ(committed_step(dir.path()), 70) << "not committed";
 }
 
-TEST(RunSteps, TheResumedOneIsOfThisStartOfTheJob) {
-  const test::TempDir dir;
+TEST_F(RunSteps, TheResumedOneIsOfThisStartOfTheJob) {
   const auto step = [&](const char* job, std::int64_t requeues) {
     return resumed_step(dir.path(), job, requeues);
   };
@@ -54,8 +53,7 @@ TEST(RunSteps, TheResumedOneIsOfThisStartOfTheJob) {
   EXPECT_EQ(step("17", 0), 0);
 }
 
-TEST(RunSteps, EachStartOfRanksOpensTheFolderAnew) {
-  const test::TempDir dir;
+TEST_F(RunSteps, EachStartOfRanksOpensTheFolderAnew) {
   EXPECT_EQ(last_opening(dir.path()), "");
   const auto opened = [&](const char* owner, int seconds) {
     std::ofstream(dir.path() / kRunLock) << owner;

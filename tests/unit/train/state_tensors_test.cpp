@@ -7,9 +7,9 @@
 #include "checkpoint/format/names.h"
 #include "checkpoint/write/commit.h"
 #include "checkpoint/write/shard_write.h"
+#include "support/in_temp_dir.h"
 #include "support/matches.h"
 #include "support/refusal.h"
-#include "support/temp_dir.h"
 #include "unit/train/small_model.h"
 
 namespace echelon {
@@ -88,14 +88,15 @@ OptimOptions frozen(OptimOptions options) {
   return options;
 }
 
-TEST(StateTensors, EveryStateComesBackOnAnyNumberOfRanks) {
+using StateTensors = test::InTempDir;
+TEST_F(StateTensors, EveryStateComesBackOnAnyNumberOfRanks) {
   for (const OptimOptions& options :
        {kAdamW, averaged(kAdamW), kAnyPrecision, averaged(kAnyPrecision), kSgd, averaged(kMomentum),
         kAdadelta, frozen(averaged(kAnyPrecision)), kMuon, frozen(averaged(kMuon))}) {
     for (const auto& [before, after] : {std::pair(3, 2), std::pair(2, 5), std::pair(4, 1)}) {
-      const test::TempDir dir;
-      save(dir.path() / "c", options, before);
-      const checkpoint::Reader reader(dir.path() / "c");
+      const test::TempDir folder;
+      save(folder.path() / "c", options, before);
+      const checkpoint::Reader reader(folder.path() / "c");
       for (int rank = 0; rank < after; ++rank) {
         RankState mine(options, rank, after);
         ASSERT_NO_THROW(require_same_model(reader, mine.state));
@@ -112,8 +113,7 @@ TEST(StateTensors, EveryStateComesBackOnAnyNumberOfRanks) {
   }
 }
 
-TEST(StateTensors, AreNamedAndTypedAsTheyAreInMemory) {
-  const test::TempDir dir;
+TEST_F(StateTensors, AreNamedAndTypedAsTheyAreInMemory) {
   save(dir.path() / "c", averaged(kAnyPrecision), 2);
   const checkpoint::Reader reader(dir.path() / "c");
   const std::string part = "model.layers.1.mlp.up_proj.weight";
@@ -129,8 +129,7 @@ TEST(StateTensors, AreNamedAndTypedAsTheyAreInMemory) {
   EXPECT_EQ(reader.tensors().size() % 5, 0U);
 }
 
-TEST(StateTensors, WhatIsFrozenHasNothingButItsWeights) {
-  const test::TempDir dir;
+TEST_F(StateTensors, WhatIsFrozenHasNothingButItsWeights) {
   save(dir.path() / "c", frozen(averaged(kAdamW)), 2);
   const checkpoint::Reader reader(dir.path() / "c");
   const auto kept = [&](const std::string& parameter) {
@@ -146,8 +145,7 @@ TEST(StateTensors, WhatIsFrozenHasNothingButItsWeights) {
   EXPECT_EQ(kept("model.layers.0.self_attn.q_proj.weight"), 4U);
 }
 
-TEST(StateTensors, AMatrixOfMuonHasOneState) {
-  const test::TempDir dir;
+TEST_F(StateTensors, AMatrixOfMuonHasOneState) {
   save(dir.path() / "c", frozen(kMuon), 2);
   const checkpoint::Reader reader(dir.path() / "c");
   const auto states = [&](const std::string& parameter) {
@@ -162,8 +160,7 @@ TEST(StateTensors, AMatrixOfMuonHasOneState) {
   EXPECT_EQ(states("model.layers.1.self_attn.q_proj.weight"), "") << "it is frozen";
 }
 
-TEST(StateTensors, FreezingGoesOnAndThawingSaysWhatIsMissing) {
-  const test::TempDir dir;
+TEST_F(StateTensors, FreezingGoesOnAndThawingSaysWhatIsMissing) {
   const OptimOptions all = averaged(kAdamW);
   save(dir.path() / "all", all, 2);
   save(dir.path() / "some", frozen(all), 2);
@@ -186,8 +183,7 @@ TEST(StateTensors, FreezingGoesOnAndThawingSaysWhatIsMissing) {
   EXPECT_EQ(refusal(dir.path() / "sgd", kSgd), "accepted") << "has no state that could be missing";
 }
 
-TEST(StateTensors, ACheckpointOfAnotherOptimizerSaysSo) {
-  const test::TempDir dir;
+TEST_F(StateTensors, ACheckpointOfAnotherOptimizerSaysSo) {
   const struct {
     OptimOptions made;
     OptimOptions asked;
@@ -226,8 +222,7 @@ TEST(StateTensors, ACheckpointOfAnotherOptimizerSaysSo) {
   }
 }
 
-TEST(StateTensors, AveragedWeightsAreNeitherLostNorMadeUp) {
-  const test::TempDir dir;
+TEST_F(StateTensors, AveragedWeightsAreNeitherLostNorMadeUp) {
   save(dir.path() / "with", averaged(kAdamW), 1);
   save(dir.path() / "without", kAdamW, 1);
   EXPECT_MENTIONS(refusal(dir.path() / "with", kAdamW), "made with averaged weights");

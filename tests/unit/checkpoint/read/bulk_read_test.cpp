@@ -1,7 +1,7 @@
 // Reader::read_many beside Reader::read: the same bytes, whatever is asked for together.
 #include <gtest/gtest.h>
 
-#include "support/temp_dir.h"
+#include "support/in_temp_dir.h"
 #include "unit/checkpoint/example.h"
 
 namespace echelon::checkpoint {
@@ -55,8 +55,8 @@ TEST_P(BulkRead, GivesAnyRangesThatAreAskedForTogether) {
   }
 }
 
-TEST(BulkReadOverlaps, AreGivenToEveryoneWhoWantsThem) {
-  const TempDir dir;
+using BulkReadOverlaps = InTempDir;
+TEST_F(BulkReadOverlaps, AreGivenToEveryoneWhoWantsThem) {
   const Example example{.ranks = 2};
   const Reader reader(save(dir.path(), example));
   const TensorInfo big{"model/big", DType::kF32, {700, 1000}};
@@ -73,8 +73,7 @@ TEST(BulkReadOverlaps, AreGivenToEveryoneWhoWantsThem) {
   expect_right(reader, wanted);
 }
 
-TEST(BulkReadOverlaps, RefusesARangeOrBufferThatDoesNotFit) {
-  const TempDir dir;
+TEST_F(BulkReadOverlaps, RefusesARangeOrBufferThatDoesNotFit) {
   const Reader reader(save(dir.path()));
   std::vector<std::byte> four(4);
   const auto error = [&](const char* tensor, std::uint64_t begin, std::uint64_t end) {

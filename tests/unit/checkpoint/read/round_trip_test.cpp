@@ -3,8 +3,8 @@
 #include <thread>
 
 #include "checkpoint/folder/run_folder.h"
+#include "support/in_temp_dir.h"
 #include "support/matches.h"
-#include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"
 
 namespace echelon::checkpoint {
@@ -64,8 +64,8 @@ TEST_P(RoundTrip, GivesBackAnyRangeOfTensorsCutAnywhere) {
   }
 }
 
-TEST(Reader, ReadsFromSeveralThreads) {
-  const TempDir dir;
+using CheckpointReader = InTempDir;
+TEST_F(CheckpointReader, ReadsFromSeveralThreads) {
   const Example example{.ranks = 3, .cut = random_cut(7)};
   const Reader reader(save(dir.path(), example));
   std::vector<std::thread> threads;
@@ -80,8 +80,7 @@ TEST(Reader, ReadsFromSeveralThreads) {
   EXPECT_EQ(wrong, std::vector<int>(4, 0));
 }
 
-TEST(Reader, RefusesARangeOrBufferThatDoesNotFit) {
-  const TempDir dir;
+TEST_F(CheckpointReader, RefusesARangeOrBufferThatDoesNotFit) {
   const Reader reader(save(dir.path()));
   std::vector<std::byte> four(4);
   EXPECT_NE(error_of([&] { reader.read("model/model.norm.weight", 33, 34, four); }), "");
@@ -91,8 +90,7 @@ TEST(Reader, RefusesARangeOrBufferThatDoesNotFit) {
   EXPECT_EQ(error_of([&] { reader.read("model/model.norm.weight", 33, 33, {}); }), "");
 }
 
-TEST(Reader, FindsTheNewestCommitOfARunFolder) {
-  const TempDir dir;
+TEST_F(CheckpointReader, FindsTheNewestCommitOfARunFolder) {
   const Path checkpoints = dir.path() / "checkpoints";
   save(checkpoints, {.step = 5, .save_id = "00000005"});
   save(checkpoints, {.step = 10, .save_id = "00000010"});
@@ -109,8 +107,7 @@ TEST(Reader, FindsTheNewestCommitOfARunFolder) {
   EXPECT_EQ(found[2].problem, "");
 }
 
-TEST(Reader, SaysWhenThereIsNothing) {
-  const TempDir dir;
+TEST_F(CheckpointReader, SaysWhenThereIsNothing) {
   EXPECT_TRUE(list(dir.path() / "absent").empty());
   EXPECT_MENTIONS(error_of([&] { Reader(dir.path() / "absent"); }), "there is no such folder");
   EXPECT_MENTIONS(error_of([&] { Reader{dir.path()}; }), "no committed checkpoint");

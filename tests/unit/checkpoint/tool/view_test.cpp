@@ -12,8 +12,8 @@ namespace {
 
 using namespace test;  // NOLINT
 
-TEST(View, ShowsEveryElementOfEveryTensor) {
-  const TempDir dir;
+using View = InTempDir;
+TEST_F(View, ShowsEveryElementOfEveryTensor) {
   Example example{.ranks = 4, .cut = random_cut(8)};
   std::erase_if(example.tensors, [](const TensorInfo& t) { return element_count(t) > 10'000; });
   const Path folder = save(dir.path() / "c", example);
@@ -28,8 +28,7 @@ TEST(View, ShowsEveryElementOfEveryTensor) {
   }
 }
 
-TEST(View, IsNotMadeOfADamagedCheckpointOrInsideOne) {
-  const TempDir dir;
+TEST_F(View, IsNotMadeOfADamagedCheckpointOrInsideOne) {
   const Path folder = save(dir.path() / "c");
   expect_one_line(tool({"view", folder, "--output", folder / "view.h5"}), 2, "inside the checkpoint");
   const Path shard = folder / "shard-00000-of-00002.h5";
