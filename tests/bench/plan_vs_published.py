@@ -5,6 +5,7 @@
 reads the published rows in published.json beside this file, plans each of them, and writes plan_vs_published.md and
 plan_scaling.svg into the folder. It takes three minutes and needs nothing but the program. Fields of a row:
 
+  like        name of an earlier row, whose fields this one has where it gives no other
   name, source, note        what it is, where it was published, what is known of it
   recipe, overrides, nodes, gpus_per_node, gpu, network    arguments of `echelon plan`
   published   tokens_per_s_per_gpu; tflops_per_gpu (`flops_count` says what it counts); peak_memory_gib (`memory_count`:
@@ -94,6 +95,13 @@ class Plan:
     def reserved_bytes(self, gpu):
         context = json.loads(DEVICES.read_text())[gpu]["context_bytes"]["value"]
         return self.json["memory"]["peak_bytes"] - context
+
+
+def published_rows():
+    rows = {}
+    for row in json.loads((HERE / "published.json").read_text()):
+        rows[row["name"]] = {**rows.get(row.get("like"), {}), **row}
+    return list(rows.values())
 
 
 def ranks_of(row):
@@ -349,7 +357,7 @@ def main():
     parser.add_argument("echelon")
     parser.add_argument("folder", type=pathlib.Path)
     args = parser.parse_args()
-    page = Page(args.echelon, json.loads((HERE / "published.json").read_text()))
+    page = Page(args.echelon, published_rows())
     parts, sources = page.text()
     curves = [[Curve(args.echelon, recipe, *how) for how in strategies] for recipe, strategies in CHARTS.items()]
     (args.folder / "plan_scaling.svg").write_text(picture(curves))
