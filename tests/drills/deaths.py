@@ -34,37 +34,38 @@ def death_of(rank, where):
     return named if older else rf"{named}|lost a rank to signal 9"
 
 
+def kill(trial, rank):
+    return trial.fault(lambda: slurm.signal_rank(trial.job, rank, signal.SIGKILL))
+
+
+def with_death_of(rank, work, name, **started):
+    trial = start(work, name, **started)
+    trial.detected(death_of(rank, kill(trial, rank)), DEATH)
+    return trial
+
+
 def rank_killed(work):
     """kill -9 of rank 5"""
-    trial = start(work, "rank_killed")
-    where = trial.fault(lambda: slurm.signal_rank(trial.job, 5, signal.SIGKILL))
-    trial.detected(death_of(5, where), DEATH)
-    return in_place_and_done(trial, work, BACK)
+    return in_place_and_done(with_death_of(5, work, "rank_killed"), work, BACK)
 
 
 def rank_killed_requeued(work):
     """kill -9 of rank 5 of a job that may not start again in place: --max-restarts 0"""
-    trial = start(work, "rank_killed_requeued", options=("--max-restarts", "0"))
-    where = trial.fault(lambda: slurm.signal_rank(trial.job, 5, signal.SIGKILL))
-    trial.detected(death_of(5, where), DEATH)
-    return back_and_done(trial, work)
+    return back_and_done(with_death_of(5, work, "rank_killed_requeued", options=("--max-restarts", "0")), work)
 
 
 def rank_0_killed(work):
     """kill -9 of rank 0, which writes log and ledger"""
-    trial = start(work, "rank_0_killed")
-    where = trial.fault(lambda: slurm.signal_rank(trial.job, 0, signal.SIGKILL))
-    trial.detected(death_of(0, where), DEATH)
-    return in_place_and_done(trial, work, BACK)
+    return in_place_and_done(with_death_of(0, work, "rank_0_killed"), work, BACK)
 
 
 def killed_in_recovery(work):
     """kill -9 of rank 5, and of rank 2 as soon as it runs again"""
     trial = start(work, "killed_in_recovery")
-    trial.fault(lambda: slurm.signal_rank(trial.job, 5, signal.SIGKILL))
+    kill(trial, 5)
     again = trial.size()
     trial.wait_said("resumed from step", 60, again)
-    trial.fault(lambda: slurm.signal_rank(trial.job, 2, signal.SIGKILL))
+    kill(trial, 2)
     return in_place_and_done(trial, work, BACK)
 
 
@@ -72,13 +73,13 @@ def killed_while_loading(work):
     """kill -9 of rank 5, and of rank 2 of the next start while it loads its libraries: srun --wait ends the others"""
     trial = start(work, "killed_while_loading")
     first = slurm.rank_processes(trial.job)
-    trial.fault(lambda: slurm.signal_rank(trial.job, 5, signal.SIGKILL))
+    kill(trial, 5)
 
     def rank_2_again():
         found = slurm.rank_processes(trial.job).get(2)
         return found and found != first[2]
     trial.wait("the second rank 2", 60, rank_2_again)
-    trial.fault(lambda: slurm.signal_rank(trial.job, 2, signal.SIGKILL))
+    kill(trial, 2)
     return in_place_and_done(trial, work, 30)
 
 
@@ -95,28 +96,26 @@ def slurmd_killed(work):
 LOST_N1 = r"node n1 (is lost|\(ranks 2, 3\) has sent no heartbeat)| without n1 "
 
 
+def spare_instead(work, name, inject, noticed):
+    trial = start(work, name, spare=2)
+    trial.fault(inject)
+    trial.detected(LOST_N1, noticed)
+    return in_place_and_done(trial, work, BACK_OTHER_NODES)
+
+
 def node_failed_spare(work):
     """a node loses its power; a spare one takes its place"""
-    trial = start(work, "node_failed_spare", spare=2)
-    trial.fault(lambda: node("kill", "n1"))
-    trial.detected(LOST_N1, DEATH)
-    return in_place_and_done(trial, work, BACK_OTHER_NODES)
+    return spare_instead(work, "node_failed_spare", lambda: node("kill", "n1"), DEATH)
 
 
 def node_cut_spare(work):
     """a node is cut off the network; a spare one takes its place"""
-    trial = start(work, "node_cut_spare", spare=2)
-    trial.fault(lambda: node("cut", "n1"))
-    trial.detected(LOST_N1, SILENCE)
-    return in_place_and_done(trial, work, BACK_OTHER_NODES)
+    return spare_instead(work, "node_cut_spare", lambda: node("cut", "n1"), SILENCE)
 
 
 def spare_failed_too(work):
     """a node and the first spare one lose their power together; the second spare one takes the place"""
-    trial = start(work, "spare_failed_too", spare=2)
-    trial.fault(lambda: (node("kill", "n2"), node("kill", "n1")))
-    trial.detected(LOST_N1, DEATH)
-    return in_place_and_done(trial, work, BACK_OTHER_NODES)
+    return spare_instead(work, "spare_failed_too", lambda: (node("kill", "n2"), node("kill", "n1")), DEATH)
 
 
 def fewer_copies(work):

@@ -17,31 +17,29 @@ def stopped_within(trial, seconds):
     trial.row["said"] = trial.wait_said(CAUSE, 10, trial.mark)[0]
 
 
-def requeue(work):
-    """scontrol requeue"""
-    trial = Trial(work, "requeue", 60)
+def stopped_and_back(work, name, inject):
+    """The job stops in time when inject(trial) asks it to, and comes back."""
+    trial = Trial(work, name, 60)
     trial.wait_committed(10)
-    trial.fault(lambda: call("scontrol", "requeue", trial.job))
+    trial.fault(lambda: inject(trial))
     stopped_within(trial, KILL_WAIT)
     return back_and_done(trial, work)
+
+
+def requeue(work):
+    """scontrol requeue"""
+    return stopped_and_back(work, "requeue", lambda trial: call("scontrol", "requeue", trial.job))
 
 
 def preemption(work):
     """a job in a partition of higher priority"""
-    trial = Trial(work, "preemption", 60)
-    trial.wait_committed(10)
-    trial.fault(lambda: call("sbatch", "--partition=urgent", "--nodes=4", "--exclusive", "--output=/dev/null", "--wrap", "sleep 3"))
-    stopped_within(trial, KILL_WAIT)
-    return back_and_done(trial, work)
+    urgent = ("sbatch", "--partition=urgent", "--nodes=4", "--exclusive", "--output=/dev/null", "--wrap", "sleep 3")
+    return stopped_and_back(work, "preemption", lambda _: call(*urgent))
 
 
 def sigterm(work):
     """SIGTERM to one rank"""
-    trial = Trial(work, "sigterm", 60)
-    trial.wait_committed(10)
-    trial.fault(lambda: slurm.signal_rank(trial.job, 5, signal.SIGTERM))
-    stopped_within(trial, KILL_WAIT)
-    return back_and_done(trial, work)
+    return stopped_and_back(work, "sigterm", lambda trial: slurm.signal_rank(trial.job, 5, signal.SIGTERM))
 
 
 def sigterm_during_save(work):
