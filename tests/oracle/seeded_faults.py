@@ -112,7 +112,7 @@ def find(copy, name):
     try:
         path.write_text(with_fault(right, name))
         build(copy)
-        return prove(copy, arguments)
+        return prove(copy, FAULTS[name][-1])
     finally:
         path.write_text(right)
 
