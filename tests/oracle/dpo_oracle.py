@@ -60,8 +60,9 @@ def model_of(result, overrides):
     return model, dict(model.named_parameters())
 
 
-def compare(name, ranks, output, start):
+def compare(name, ranks, output):
     overrides, _ = CASES[name]
+    start = output.with_name(f"{name}-start-{ranks}")
     with torch.no_grad():
         reference = log_probabilities(model_of(dump.Dump(start, ranks, ("weights",)), overrides)[0], output)
     result = dump.Dump(output, ranks, ("weights", "gradients"))
@@ -86,24 +87,15 @@ def compare(name, ranks, output, start):
 def main():
     args = dump.arguments()
     torch.manual_seed(0)
-    ok, dropped = True, {}
     with dump.Folder() as folder:
         prepare(args.echelon, folder)
         data = ["data.kind=preference", f"data.path={folder / 'data' / 'train.tok'}", "data.seq_len=160",
                 "model.vocab_size=262", f"train.dpo.beta={BETA}", "train.global_batch_size=6"]
-        for ranks in (1, 3):
-            names = [name for name, case in CASES.items() if ranks in case[1]]
-            requests = [{"name": name, "mode": "gradients", "perturb": 0.03, "overrides": data + CASES[name][0]} for name in names]
-            requests += [{"name": f"{name}-start", "mode": "weights", "overrides": data + CASES[name][0]} for name in names]
-            requests += [{"name": name, "mode": "gradients", "perturb": 0.03, "training": True,
-                          "overrides": [*data, *lora_oracle.LORA, "lora.dropout=0.25", *more]} for name, more in DROPPED.items()]
-            outputs = dump.dump(args, folder, ranks, requests)
-            ok = all([compare(name, ranks, outputs[name], outputs[f"{name}-start"]) for name in names]) and ok
-            dropped.update({(name, ranks): outputs[name] for name in DROPPED})
-            if ranks == 1:
-                plain = dump.Dump(outputs["adapters"], 1, ())
-        lora_oracle.same_masks(dropped, plain)
-    return 0 if ok else 1
+        cases = {name: (data + overrides, worlds) for name, (overrides, worlds) in CASES.items()}
+        starts = [{"name": f"{name}-start", "mode": "weights", "perturb": 0, "overrides": case[0]} for name, case in cases.items()]
+        more = [*starts, *lora_oracle.with_dropout(DROPPED, data)]
+        outputs = dump.compare_gradients(args, folder, cases, compare, more, (1, 3), perturb=0.03)
+        lora_oracle.same_masks(outputs, "adapters")
 
 
 if __name__ == "__main__":

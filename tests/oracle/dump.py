@@ -115,15 +115,33 @@ class Once:
         return found
 
 
-def compare_gradients(args, folder, cases, compare):
-    """Of cases {name: (overrides, numbers of ranks, ...)}, with noise on the weights: is compare(name, ranks, output) always true?"""
-    good = []
-    for ranks in (1, 2, 3):
+def covering(candidates, missing):
+    """Of candidates [(candidate, what it covers)], always the next that covers most of what is missing, until none covers any."""
+    chosen = []
+    while missing:
+        best, covered = max(candidates, key=lambda candidate: len(candidate[1] & missing))
+        if not covered & missing:
+            break
+        chosen.append(best)
+        missing = missing - covered
+    return chosen
+
+
+def compare_gradients(args, folder, cases, compare, more=(), worlds=(1, 2, 3), **common):
+    """Of cases {name: (overrides, numbers of ranks, ...)}, with noise on the weights: compare(name, ranks, output) must always
+    be true. All have what is `common`, and so have the cases `more`, dumped for each number of ranks.
+    {(name, ranks): output folder} of all of them."""
+    common = {"mode": "gradients", "perturb": 0.05, **common}
+    good, outputs = [], {}
+    for ranks in worlds:
         names = [name for name, case in cases.items() if ranks in case[1]]
-        outputs = dump(args, folder, ranks, [{"name": name, "mode": "gradients", "perturb": 0.05, "overrides": cases[name][0]}
-                                             for name in names])
-        good += [compare(name, ranks, outputs[name]) for name in names]
-    return all(good)
+        own = [{"name": name, "overrides": cases[name][0]} for name in names]
+        found = dump(args, folder, ranks, [{**common, **case} for case in (*own, *more)])
+        good += [compare(name, ranks, found[name]) for name in names]
+        outputs.update({(name, ranks): output for name, output in found.items()})
+    if not all(good):
+        raise SystemExit("the engine and the other implementation disagree")
+    return outputs
 
 
 def worst_of(errors):

@@ -70,8 +70,7 @@ def gradients(result, ids, dtype, fp8):
     loss = 0.0
     for row in ids:
         model.zero_grad()
-        logits = model(input_ids=row[None, :-1]).logits.float()
-        part = torch.nn.functional.cross_entropy(logits[0], row[1:]) / len(ids)
+        part = reference_models.mean_loss(model, row[None]) / len(ids)
         part.backward()
         loss += part.item()
         for name, gradient in reference_models.gradients_of(model, result).items():

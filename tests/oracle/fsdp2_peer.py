@@ -14,6 +14,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import dump
+from reference_models import mean_loss
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
@@ -31,11 +32,6 @@ def batch(job, step):
     rows = job["global_batch_size"] // dist.get_world_size()
     first = step * job["global_batch_size"] + dist.get_rank() * rows
     return ids[first:first + rows]
-
-
-def mean_loss(model, ids):
-    logits = model(input_ids=ids[:, :-1]).logits
-    return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), ids[:, 1:].flatten())
 
 
 def adamw(parameters, job):

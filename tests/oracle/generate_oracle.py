@@ -66,27 +66,19 @@ def requests():
             for model in MODELS for search in (SEARCHES if model in EVERY_SEARCH else SOME)]
 
 
-class Reference:
-    """transformers' continuations; computed once for each case."""
+def reference(request, result):
+    """transformers' continuations."""
+    model = reference_models.model_of(result)
+    return [continuation(model, request, ids) for ids in request["prompts"]]
 
-    def __init__(self):
-        self.known = {}
 
-    def of(self, request, result):
-        if request["name"] not in self.known:
-            model = reference_models.model_of(result)
-            self.known[request["name"]] = [self.continuation(model, request, ids) for ids in request["prompts"]]
-        return self.known[request["name"]]
-
-    @staticmethod
-    def continuation(model, request, ids):
-        ends = request["end_ids"] or None
-        whole = model.generate(
-            torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.int64), do_sample=False,
-            num_beams=request["beams"], length_penalty=request.get("length_penalty", 1.0), early_stopping=False,
-            max_new_tokens=request["max_new_tokens"], eos_token_id=ends, pad_token_id=0)[0].tolist()
-        added = whole[1:] if model.config.is_encoder_decoder else whole[len(ids):]
-        return added[:next((at for at, id in enumerate(added) if id in request["end_ids"]), None)]
+def continuation(model, request, ids):
+    whole = model.generate(
+        torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.int64), do_sample=False,
+        num_beams=request["beams"], length_penalty=request.get("length_penalty", 1.0), early_stopping=False,
+        max_new_tokens=request["max_new_tokens"], eos_token_id=request["end_ids"] or None, pad_token_id=0)[0].tolist()
+    added = whole[1:] if model.config.is_encoder_decoder else whole[len(ids):]
+    return added[:next((at for at, id in enumerate(added) if id in request["end_ids"]), None)]
 
 
 def continuations(output, ranks, count):
@@ -97,14 +89,15 @@ def continuations(output, ranks, count):
 
 def main():
     args = dump.arguments()
-    reference = Reference()
+    known = dump.Once()
     wrong, ended = [], 0
     with dump.Folder() as folder:
         for ranks in RANKS:
             outputs = dump.dump(args, folder, ranks, requests())
             for request in requests():
                 output = outputs[request["name"]]
-                expected = reference.of(request, dump.Dump(output, ranks, ("weights",)))
+                result = dump.Dump(output, ranks, ("weights",))
+                expected = known.of(request["name"], result.tensors["weights"], lambda: reference(request, result))
                 found = continuations(output, ranks, len(expected))
                 same = sum(a == b for a, b in zip(found, expected))
                 ended += sum(len(ids) < MAX_NEW_TOKENS for ids in expected)

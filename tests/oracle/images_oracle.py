@@ -131,36 +131,24 @@ def compare(name, ranks, output):
     return dump.verdict(name, ranks, errors_of(result, *reference(result, output)), CASES[name][2])
 
 
-def compare_dropout(name, ranks, result, alone):
+def compare_dropout(name, ranks, dropped):
     """Same draws as on one rank, and as without recomputation."""
-    first = alone[SAME_DRAWS.get(name, name)]
+    result, first = dropped[name, ranks], dropped[SAME_DRAWS.get(name, name), 1]
     return dump.verdict(f"dropout of {name}", ranks, errors_of(result, first.loss, first.tensors["gradients"]), EXACT)
 
 
 def main():
     args = dump.arguments()
     torch.manual_seed(0)
-    ok = True
-    alone = {}
-    recipe = str(pathlib.Path(__file__).parent / "tiny_images.yaml")
     with dump.Folder() as folder:
-        for ranks in (1, 2, 3):
-            names = [name for name, case in CASES.items() if ranks in case[1]]
-            requests = [{"name": name, "mode": "gradients", "recipe": recipe, "overrides": CASES[name][0],
-                         "perturb": 0.05} for name in names]
-            requests += [{"name": "dropout_" + name, "mode": "gradients", "recipe": recipe, "overrides": overrides,
-                          "perturb": 0.05, "training": True} for name, overrides in DROPOUT.items()]
-            outputs = dump.dump(args, folder, ranks, requests)
-            ok = all([compare(name, ranks, outputs[name]) for name in names]) and ok
-            dropped = {name: dump.Dump(outputs["dropout_" + name], ranks, ("weights", "gradients")) for name in DROPOUT}
-            if ranks == 1:
-                alone = dropped
-                plain = dump.Dump(outputs["cnn"], 1, ("gradients",))
-                assert abs(plain.loss - dropped["cnn"].loss) > 1e-3, "dropout changed nothing"
-            others = [name for name in DROPOUT if ranks > 1 or name in SAME_DRAWS]
-            ok = all([compare_dropout(name, ranks, dropped[name], alone) for name in others]) and ok
-        if not ok:
-            raise SystemExit("the engine and the other implementations disagree")
+        more = [{"name": "dropout_" + name, "training": True, "overrides": overrides} for name, overrides in DROPOUT.items()]
+        outputs = dump.compare_gradients(args, folder, CASES, compare, more,
+                                         recipe=str(pathlib.Path(__file__).parent / "tiny_images.yaml"))
+        dropped = {(name, ranks): dump.Dump(outputs["dropout_" + name, ranks], ranks, ("weights", "gradients"))
+                   for ranks in (1, 2, 3) for name in DROPOUT}
+        assert abs(dump.Dump(outputs["cnn", 1], 1, ()).loss - dropped["cnn", 1].loss) > 1e-3, "dropout changed nothing"
+        if not all([compare_dropout(name, ranks, dropped) for name, ranks in dropped if ranks > 1 or name in SAME_DRAWS]):
+            raise SystemExit("the draws of dropout depend on ranks or recomputation")
 
 
 if __name__ == "__main__":

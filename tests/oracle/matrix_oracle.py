@@ -76,15 +76,7 @@ def covering(ranks):
 
     missing = set().union(*map(pairs, everything))
     everything = everything[:: max(1, len(everything) // 4000)]  # enough to choose from
-    rest = [(case, pairs(case)) for case in everything]
-    chosen = []
-    while missing and rest:
-        case, covered = max(rest, key=lambda item: len(item[1] & missing))
-        if not covered & missing:
-            break
-        chosen.append(case)
-        missing -= covered
-    return chosen
+    return dump.covering([(case, pairs(case)) for case in everything], missing)
 
 
 def overrides(case, ranks):
@@ -123,8 +115,7 @@ class Reference:
     @staticmethod
     def compute(result, ids):
         model = reference_models.model_of(result)
-        logits = model(input_ids=ids[:, :-1]).logits.float()
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+        loss = reference_models.mean_loss(model, ids)
         loss.backward()
         return loss.item(), {n: p.grad for n, p in model.named_parameters()}, result.tensors["weights"]
 

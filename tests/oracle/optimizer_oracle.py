@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import dump
+import reference_models
 import trained
 from anyprecision_adamw import AnyPrecisionAdamW
 from muon_adamw import MuonAdamW
@@ -186,8 +187,7 @@ class Reference:
             scheduler.step()
 
     def _step(self, batch, lr, clip):
-        logits = self.model(input_ids=batch[:, :-1]).logits
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
+        loss = reference_models.mean_loss(self.model, batch)
         self.optimizer.zero_grad()
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip or float("inf"))

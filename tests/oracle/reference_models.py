@@ -1,4 +1,5 @@
 """transformers' models with the weights of a dump, and their gradients in the layout of the engine."""
+import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 # GPT-2's matrices are Conv1D there: [in, out].
@@ -21,6 +22,12 @@ def model_of(result):
     allowed = set(model._tied_weights_keys or ()) if tied or kind == "t5" else set()
     assert set(missing) <= allowed and not unexpected, (missing, unexpected)
     return model
+
+
+def mean_loss(model, ids):
+    """Of the prediction of each id after those before it."""
+    logits = model(input_ids=ids[:, :-1]).logits.float()
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
 
 
 def gradients_of(model, result):

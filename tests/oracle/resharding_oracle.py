@@ -33,29 +33,19 @@ def pairs_of_values(save, load):
 def covering(saves):
     """(save, load) so that every two values that may meet do: greedy, deterministic. Each save is loaded where it was
     made, too."""
-    candidates = [(save, load) for save in saves for load in places()]
     missing = set().union(*(pairs_of_values(*pair) for pair in itertools.product(places(), places())))
-    chosen = [(save, save) for save in saves]
-    for pair in chosen:
-        missing -= pairs_of_values(*pair)
-    while missing:
-        best = max(candidates, key=lambda pair: len(pairs_of_values(*pair) & missing))
-        covered = pairs_of_values(*best) & missing
-        assert covered, f"no pair covers {missing}"
-        missing -= covered
-        chosen.append(best)
+    own = [(save, save) for save in saves]
+    missing -= set().union(*(pairs_of_values(*pair) for pair in own))
+    chosen = own + dump.covering([(pair, pairs_of_values(*pair)) for pair in itertools.product(saves, places())], missing)
+    missing -= set().union(*(pairs_of_values(*pair) for pair in chosen))
+    assert not missing, f"no pair covers {missing}"
     return chosen
 
 
 def some_saves():
     """Places in which every two values of the three axes meet."""
-    missing = {two for place in places() for two in itertools.combinations(enumerate(place), 2)}
-    chosen = []
-    while missing:
-        best = max(places(), key=lambda place: len(set(itertools.combinations(enumerate(place), 2)) & missing))
-        missing -= set(itertools.combinations(enumerate(best), 2))
-        chosen.append(best)
-    return chosen
+    candidates = [(place, set(itertools.combinations(enumerate(place), 2))) for place in places()]
+    return dump.covering(candidates, set().union(*(covered for _, covered in candidates)))
 
 
 def overrides(place):
