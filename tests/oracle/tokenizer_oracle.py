@@ -321,9 +321,17 @@ def check_tokenizers(echelon, texts, sources, folder):
         check_tokenizer(echelon, normalizer.__name__, tokenizer, given[:1000] + sweep(characters, "a? "), folder)
 
 
-def check_sentencepiece(echelon, texts, sources, folder):
+def train_sentencepiece(path, sources, **options):
+    """Writes a model; its processor."""
     lines = [line[:500] for text in sources for line in text.splitlines() if line.strip()][:8000]
-    common = dict(sentence_iterator=None, vocab_size=1000, character_coverage=0.9995, minloglevel=2)
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, minloglevel=2,
+                                             vocab_size=1000, character_coverage=0.9995, **options)
+    path.write_bytes(model.getvalue())
+    return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+
+
+def check_sentencepiece(echelon, texts, sources, folder):
     kinds = {
         "T5": dict(model_type="unigram", pad_id=0, eos_id=1, unk_id=2, bos_id=-1, max_sentence_length=4192,
                    user_defined_symbols=[f"<extra_id_{i}>" for i in range(10)]),
@@ -334,15 +342,11 @@ def check_sentencepiece(echelon, texts, sources, folder):
     }
     made = texts.make(10000)
     for name, options in kinds.items():
-        model = io.BytesIO()
-        sentencepiece.SentencePieceTrainer.train(**{**common, "sentence_iterator": iter(lines)}, model_writer=model,
-                                                 **options)
         given = made
         if name == "T5":  # the last text is so long that rounding decides between pieces
             given = made + sweep(ALL, "a? ?") + [" ".join(made)]
         path = folder / "tokenizer.model"
-        path.write_bytes(model.getvalue())
-        oracle = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+        oracle = train_sentencepiece(path, sources, **options)
         expected = [(ids, oracle.decode(ids)) for ids in oracle.encode(given)]
         header, found = echelon.encode(path, given)
         compare(f"sentencepiece {name}", given, expected, found)

@@ -2,7 +2,6 @@
 of sentencepiece models as transformers' converters do for T5, XLM-R and ALBERT."""
 import argparse
 import base64
-import io
 import itertools
 import json
 import math
@@ -11,7 +10,6 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-import sentencepiece
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 import tokenizer_oracle
@@ -65,13 +63,9 @@ def tied(chance):
 class Model:
     """A sentencepiece model, and its table of the normalizer."""
 
-    def __init__(self, program, lines, folder, **options):
-        written = io.BytesIO()
-        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=written, minloglevel=2,
-                                                 vocab_size=1000, character_coverage=0.9995, **options)
+    def __init__(self, program, sources, folder, **options):
         path = folder / "tokenizer.model"
-        path.write_bytes(written.getvalue())
-        processor = sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())
+        processor = tokenizer_oracle.train_sentencepiece(path, sources, **options)
         self.pieces = [(processor.id_to_piece(i), processor.get_score(i)) for i in range(len(processor))]
         exported = json.loads(subprocess.run([program, "--json", path], capture_output=True, check=True).stdout)
         table = exported["normalizer"]["normalizers"][0]["precompiled_charsmap"]
@@ -124,7 +118,6 @@ def main():
     sources = tokenizer_oracle.corpus()
     texts = tokenizer_oracle.Texts(sources)
     echelon = tokenizer_oracle.Echelon(arguments.tokenize)
-    lines = [line[:500] for text in sources for line in text.splitlines() if line.strip()][:8000]
     made = texts.make(4000) + texts.make_invalid(500)
     made += ["".join(made[at:at + 100]) for at in range(0, 1000, 100)]
     every = tokenizer_oracle.sweep(tokenizer_oracle.ALL, "a? ?\u0301?\r\n")
@@ -135,10 +128,10 @@ def main():
         check(echelon, "unigram", trained(sources), made + every, folder, (1, 2))
         check(echelon, "unigram of whole texts", whole(sources), made, folder, (-1, 0))
         check(echelon, "unigram with ties", tied(chance), letters, folder, None)
-        plain = Model(arguments.tokenize, lines, folder, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+        plain = Model(arguments.tokenize, sources, folder, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
         check(echelon, "T5", t5(plain), made + every, folder, (-1, 1))
         check(echelon, "ALBERT", albert(plain), made + every, folder, None)
-        folded = Model(arguments.tokenize, lines, folder, normalization_rule_name="nmt_nfkc_cf")
+        folded = Model(arguments.tokenize, sources, folder, normalization_rule_name="nmt_nfkc_cf")
         check(echelon, "XLM-R", xlm_roberta(folded), made + every, folder, (0, 2))
 
 
