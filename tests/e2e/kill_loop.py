@@ -138,26 +138,21 @@ class Loop:
 
 
 class Tests(product.Case):
-    def test_killed_at_every_named_point_of_a_save(self):
-        loop = Loop(self, 2, 1)
-        for point in EVERY_RANK + RANK_0:
+    def kill_at(self, points, least, *loop):
+        loop = Loop(self, *loop)
+        for point in points:
             loop.kill(point)
         loop.end()
-        self.assertGreaterEqual(sum(loop.kills.values()), 10, loop.kills)
+        self.assertGreaterEqual(sum(loop.kills.values()), least, loop.kills)
+
+    def test_killed_at_every_named_point_of_a_save(self):
+        self.kill_at(EVERY_RANK + RANK_0, 10, 2, 1)
 
     def test_killed_at_every_named_point_while_training_waits(self):
-        loop = Loop(self, 2, 2, "checkpoint.async=false")
-        for point in EVERY_RANK + RANK_0:
-            loop.kill(point)
-        loop.end()
-        self.assertGreaterEqual(sum(loop.kills.values()), 10, loop.kills)
+        self.kill_at(EVERY_RANK + RANK_0, 10, 2, 2, "checkpoint.async=false")
 
     def test_killed_at_any_moment(self):
-        loop = Loop(self, 3, 3)
-        for _ in range(10):
-            loop.kill(ANYWHERE)
-        loop.end()
-        self.assertGreaterEqual(sum(loop.kills.values()), 5, loop.kills)
+        self.kill_at([ANYWHERE] * 10, 5, 3, 3)
 
 
 class Long(product.Case):
