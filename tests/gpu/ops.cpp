@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <functional>
+
 #include "gpu/accelerator.h"
 #include "gpu/device.h"
 #include "model/ops/products/fp8_matrix.h"
@@ -39,6 +41,7 @@ class GpuOps : public ::testing::TestWithParam<at::ScalarType> {
       host.sink = &host_sink;
       gpu.sink = &gpu_sink;
     }
+    [[nodiscard]] Parameter& on(at::Device device) { return device.is_cuda() ? gpu : host; }
     test::MemorySink host_sink;
     test::MemorySink gpu_sink;
     Parameter host;
@@ -49,6 +52,21 @@ class GpuOps : public ::testing::TestWithParam<at::ScalarType> {
     EXPECT_EQ(gpu.scalar_type(), host.scalar_type()) << what;
     EXPECT_LT(relative_error(gpu.cpu(), host), tolerance()) << what;
   }
+  /// The same output and gradient of a random input on both devices, and of `w` where there is one.
+  static void expect_alike(at::IntArrayRef inputs, at::IntArrayRef outputs,
+                           const std::function<at::Tensor(const at::Tensor&)>& operation, Twin* w = nullptr) {
+    const at::Tensor value = random(inputs);
+    const at::Tensor dy = random(outputs);
+    const at::Tensor host = leaf(value, at::kCPU);
+    const at::Tensor gpu = leaf(value, at::kCUDA);
+    const at::Tensor y = operation(host);
+    const at::Tensor y_gpu = operation(gpu);
+    expect_near(y_gpu, y, "output");
+    y.backward(dy);
+    y_gpu.backward(dy.cuda());
+    expect_near(gpu.grad(), host.grad(), "input gradient");
+    if (w != nullptr) expect_near(w->gpu.gradient, w->host.gradient, "weight gradient");
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(Types, GpuOps, ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf),
@@ -56,19 +74,10 @@ INSTANTIATE_TEST_SUITE_P(Types, GpuOps, ::testing::Values(at::kFloat, at::kBFloa
 
 TEST_P(GpuOps, RmsNormMatchesTheCpuAndAddsUpOverTwoPasses) {
   Twin w({1000});
-  for (int pass = 0; pass < 2; ++pass) {
-    const at::Tensor value = random({33, 1000});
-    const at::Tensor dy = random({33, 1000});
-    const at::Tensor host = leaf(value, at::kCPU);
-    const at::Tensor gpu = leaf(value, at::kCUDA);
-    const at::Tensor y = rms_norm(host, w.host, 1e-5, NormRounding::kTwice);
-    const at::Tensor y_gpu = rms_norm(gpu, w.gpu, 1e-5, NormRounding::kTwice);
-    expect_near(y_gpu, y, "output");
-    y.backward(dy);
-    y_gpu.backward(dy.cuda());
-    expect_near(gpu.grad(), host.grad(), "input gradient");
-    expect_near(w.gpu.gradient, w.host.gradient, "weight gradient");
-  }
+  const auto norm = [&](const at::Tensor& x) {
+    return rms_norm(x, w.on(x.device()), 1e-5, NormRounding::kTwice);
+  };
+  for (int pass = 0; pass < 2; ++pass) expect_alike({33, 1000}, {33, 1000}, norm, &w);
   EXPECT_FALSE(w.gpu.value.grad().defined());
 }
 
@@ -90,16 +99,7 @@ TEST_P(GpuOps, AddRmsNormMatchesTheCpu) {
 }
 
 TEST_P(GpuOps, SwiGluMatchesTheCpu) {
-  const at::Tensor value = random({33, 600});
-  const at::Tensor dy = random({33, 300});
-  const at::Tensor host = leaf(value, at::kCPU);
-  const at::Tensor gpu = leaf(value, at::kCUDA);
-  const at::Tensor y = swiglu(host);
-  const at::Tensor y_gpu = swiglu(gpu);
-  expect_near(y_gpu, y, "output");
-  y.backward(dy);
-  y_gpu.backward(dy.cuda());
-  expect_near(gpu.grad(), host.grad(), "input gradient");
+  expect_alike({33, 600}, {33, 300}, swiglu);
 }
 
 TEST_P(GpuOps, AttentionMatchesTheCpuWithAndWithoutSharedHeads) {
@@ -108,20 +108,17 @@ TEST_P(GpuOps, AttentionMatchesTheCpuWithAndWithoutSharedHeads) {
     SCOPED_TRACE(s.seq_len);
     const at::Tensor angle = at::rand({s.seq_len, s.head_dim / 2}) * 6.28;
     const at::Tensor cos_sin = at::cat({angle.cos(), angle.sin()}, 1).contiguous();
-    const at::Tensor value = random({2 * s.seq_len, (s.heads + 2 * s.kv_heads) * s.head_dim});
-    const at::Tensor dy = random({2 * s.seq_len, s.heads * s.head_dim});
-    const at::Tensor host = leaf(value, at::kCPU);
-    const at::Tensor gpu = leaf(value, at::kCUDA);
     const AttentionOptions options{s.heads, s.kv_heads, s.head_dim, true,
                                    1.0F / std::sqrt(static_cast<float>(s.head_dim))};
     const Sequences two = make_sequences(2, s.seq_len);
-    const at::Tensor y = self_attention(host, two, options, {.rotary = cos_sin, .bias = {}});
-    const at::Tensor y_gpu = self_attention(gpu, two, options, {.rotary = cos_sin.cuda(), .bias = {}});
-    expect_near(y_gpu, y, "output");
-    y.backward(dy);
-    y_gpu.backward(dy.cuda());
-    expect_near(gpu.grad(), host.grad(), "input gradient");
-    EXPECT_TRUE(y_gpu.is_contiguous());
+    const auto attend = [&](const at::Tensor& qkv) {
+      const at::Tensor y =
+          self_attention(qkv, two, options, {.rotary = cos_sin.to(qkv.device()), .bias = {}});
+      EXPECT_TRUE(y.is_contiguous() || !y.is_cuda());
+      return y;
+    };
+    expect_alike({2 * s.seq_len, (s.heads + 2 * s.kv_heads) * s.head_dim},
+                 {2 * s.seq_len, s.heads * s.head_dim}, attend);
   }
 }
 
@@ -153,19 +150,12 @@ TEST_P(GpuOps, AttentionOfPackedDocumentsMatchesTheCpu) {
   const AttentionOptions options{4, 2, 64, true, 0.125F};
   const at::Tensor angle = at::rand({documents->longest(), 8}) * 6.28;
   const at::Tensor rotary = at::cat({angle.cos(), angle.sin()}, 1).contiguous();
-  const at::Tensor qkv = random({documents->tokens(), (4 + 2 * 2) * 64});
-  const at::Tensor dy = random({documents->tokens(), 4 * 64});
   for (const bool rotated : {true, false}) {
-    std::vector<std::vector<at::Tensor>> found;
-    for (const at::Device device : {at::Device(at::kCPU), at::Device(at::kCUDA)}) {
-      const at::Tensor in = leaf(qkv, device);
-      const at::Tensor table = rotated ? rotary.to(device) : at::Tensor();
-      const at::Tensor out = self_attention(in, documents, options, {.rotary = table, .bias = {}});
-      out.backward(dy.to(device));
-      found.push_back({out, in.grad()});
-    }
-    expect_near(found[1][0], found[0][0], "output");
-    expect_near(found[1][1], found[0][1], "gradient");
+    const auto attend = [&](const at::Tensor& qkv) {
+      const at::Tensor table = rotated ? rotary.to(qkv.device()) : at::Tensor();
+      return self_attention(qkv, documents, options, {.rotary = table, .bias = {}});
+    };
+    expect_alike({documents->tokens(), (4 + 2 * 2) * 64}, {documents->tokens(), 4 * 64}, attend);
   }
 }
 
@@ -272,19 +262,8 @@ TEST_P(GpuOps, Fp8LinearMatchesTheCpuAndAddsUpOverTwoPasses) {
   if (GetParam() != at::kBFloat16 || !accelerator().has_fp8(0))
     GTEST_SKIP() << "of bf16, where products of fp8 are";
   Twin w({96, 64});
-  for (int pass = 0; pass < 2; ++pass) {
-    const at::Tensor value = random({133, 64});
-    const at::Tensor dy = random({133, 96});
-    const at::Tensor host = leaf(value, at::kCPU);
-    const at::Tensor gpu = leaf(value, at::kCUDA);
-    const at::Tensor y = fp8_linear(host, w.host);
-    const at::Tensor y_gpu = fp8_linear(gpu, w.gpu);
-    expect_near(y_gpu, y, "output");
-    y.backward(dy);
-    y_gpu.backward(dy.cuda());
-    expect_near(gpu.grad(), host.grad(), "input gradient");
-    expect_near(w.gpu.gradient, w.host.gradient, "weight gradient");
-  }
+  const auto product = [&](const at::Tensor& x) { return fp8_linear(x, w.on(x.device())); };
+  for (int pass = 0; pass < 2; ++pass) expect_alike({133, 64}, {133, 96}, product, &w);
 }
 
 class GpuAccelerator : public ::testing::Test {
