@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <vector>
 
 /// Shared by the tests that need a GPU. Where there is none they skip and say so; CTest reports them SKIPPED.
@@ -49,5 +50,10 @@ class OnDevice {
   void* memory_ = nullptr;
   T* values_ = nullptr;
 };
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
 
 }  // namespace echelon::test

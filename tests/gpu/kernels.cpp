@@ -1,6 +1,5 @@
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <numeric>
 #include <type_traits>
@@ -37,11 +36,6 @@ template <class T>
 constexpr DType kType = std::is_same_v<T, float>  ? DType::kF32
                         : std::is_same_v<T, Bf16> ? DType::kBF16
                                                   : DType::kF16;
-
-template <class T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
-}
 
 std::size_t size_of_product(std::int64_t a, std::int64_t b) {
   return static_cast<std::size_t>(a * b);

@@ -1,6 +1,5 @@
 #include "comm/reduce.h"
 
-#include <bit>
 #include <cstring>
 
 #include "base/half.h"
@@ -23,26 +22,13 @@ std::vector<float> some(std::size_t count, unsigned seed) {
   return values;
 }
 
-std::vector<std::uint16_t> halves(const std::vector<float>& values, DType type) {
-  std::vector<std::uint16_t> bits;
-  for (const float value : values) {
-    const auto upper_half = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
-    bits.push_back(type == DType::kBF16 ? upper_half : float_to_half(value));
-  }
-  return bits;
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
 /// The bits of `values` in `type`, as bytes.
 std::vector<std::byte> stored(const std::vector<float>& values, DType type) {
-  std::vector<std::byte> bytes(values.size() * size_of(type));
-  if (type == DType::kF32) {
-    std::memcpy(bytes.data(), values.data(), bytes.size());
-  } else {
-    std::memcpy(bytes.data(), halves(values, type).data(), bytes.size());
+  const std::size_t size = size_of(type);
+  std::vector<std::byte> bytes(values.size() * size);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::uint16_t half = type == DType::kBF16 ? float_to_bf16(values[i]) : float_to_half(values[i]);
+    std::memcpy(&bytes[i * size], type == DType::kF32 ? static_cast<const void*>(&values[i]) : &half, size);
   }
   return bytes;
 }

@@ -23,19 +23,12 @@ float gradient_of(int rank, int layer, std::size_t index) {
   return static_cast<float>((index * 2 + static_cast<std::size_t>(layer) + own * own * 5) % 11) - 5.0F;
 }
 
-std::size_t bytes_of(DType type) {
-  return type == DType::kF32 ? 4 : 2;
-}
-
 void store(DType type, void* memory, std::size_t index, float value) {
-  if (type == DType::kF32) {
+  if (type == DType::kF32)
     static_cast<float*>(memory)[index] = value;
-    return;
-  }
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, &value, sizeof(bits));
-  static_cast<std::uint16_t*>(memory)[index] =
-      type == DType::kF16 ? float_to_half(value) : static_cast<std::uint16_t>(bits >> 16);
+  else
+    static_cast<std::uint16_t*>(memory)[index] =
+        type == DType::kF16 ? float_to_half(value) : float_to_bf16(value);
 }
 
 void expect(float got, float wanted, const std::string& what) {
@@ -94,7 +87,7 @@ class Trainer {
     const auto* weights = static_cast<const float*>(slot_of(layer));
     const DType type = type_of(layer);
     rank_.machine.launch(rank_.compute, str("backward of layer ", layer), {{weights, all_ * sizeof(float)}},
-                         {{gradients_, all_ * bytes_of(type)}},
+                         {{gradients_, all_ * size_of(type)}},
                          [=, all = all_, to = gradients_, rank = world_->rank()] {
                            for (std::size_t i = 0; i < all; ++i) {
                              const bool right = weights[i] == weight_of(step, layer, i);
