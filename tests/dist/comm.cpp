@@ -19,6 +19,7 @@ namespace echelon {
 namespace {
 
 using testing::ranks;
+using testing::sum_at;
 using testing::value_at;
 
 const std::vector<std::size_t> kCounts = {0, 1, 2, 7, 511, 512, 513, 1023, 4097, 65537, 300001, 1048576 + 3};
@@ -70,9 +71,7 @@ void check_reduce_scatter(Communicator& world, DType type, std::size_t count, bo
   std::vector<float> output(count + 1, 3.0F);
   world.reduce_scatter(input.data(), type, output.data(), count, 0.5F, accumulate, "gradients").wait();
   for (std::size_t i = 0; i < count; ++i) {
-    float sum = 0;
-    for (int rank = 0; rank < world.size(); ++rank)
-      sum += value_at(rank, static_cast<std::size_t>(world.rank()) * count + i);
+    const float sum = sum_at(static_cast<std::size_t>(world.rank()) * count + i);
     ASSERT_EQ(output[i], (accumulate ? 3.0F : 0.0F) + 0.5F * sum) << i << " of " << count;
   }
   EXPECT_EQ(output.back(), 3.0F);

@@ -1,6 +1,3 @@
-#include <cuda_runtime.h>
-#include <gtest/gtest.h>
-
 #include <vector>
 
 #include "base/error.h"
@@ -8,6 +5,7 @@
 #include "base/str.h"
 #include "comm/nccl/nccl_communicator.h"
 #include "dist/ranks.h"
+#include "gpu/device.h"
 #include "support/matches.h"
 #include "support/refusal.h"
 
@@ -15,33 +13,10 @@
 namespace echelon {
 namespace {
 
+using test::OnDevice;
 using testing::ranks;
+using testing::sum_at;
 using testing::value_at;
-
-template <class T>
-class OnDevice {
- public:
-  explicit OnDevice(const std::vector<T>& values) : count_(values.size()) {
-    EXPECT_EQ(cudaMalloc(&memory_, count_ * sizeof(T)), cudaSuccess);
-    EXPECT_EQ(cudaMemcpy(memory_, values.data(), count_ * sizeof(T), cudaMemcpyHostToDevice), cudaSuccess);
-  }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-  ~OnDevice() { cudaFree(memory_); }
-  [[nodiscard]] T* data() const { return static_cast<T*>(memory_); }
-  /// Copies on the default stream, which has waited for the operation (Pending::wait).
-  [[nodiscard]] std::vector<T> values() const {
-    std::vector<T> values(count_);
-    EXPECT_EQ(cudaMemcpyAsync(values.data(), memory_, count_ * sizeof(T), cudaMemcpyDeviceToHost, nullptr),
-              cudaSuccess);
-    EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
-    return values;
-  }
-
- private:
-  std::size_t count_;
-  void* memory_ = nullptr;
-};
 
 class CommNccl : public ::testing::Test {
  protected:
@@ -98,9 +73,7 @@ TEST_F(CommNccl, ReduceScatterSumsScalesAndAccumulatesEveryType) {
       world().reduce_scatter(input, type, output.data(), count, 0.5F, accumulate, "gradients").wait();
       const auto result = output.values();
       for (std::size_t i = 0; i < count; ++i) {
-        float sum = 0;
-        for (int rank = 0; rank < world().size(); ++rank)
-          sum += value_at(rank, static_cast<std::size_t>(world().rank()) * count + i);
+        const float sum = sum_at(static_cast<std::size_t>(world().rank()) * count + i);
         ASSERT_EQ(result[i], (accumulate ? 3.0F : 0.0F) + 0.5F * sum) << i;
       }
     }

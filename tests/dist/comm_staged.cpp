@@ -17,6 +17,7 @@ namespace echelon {
 namespace {
 
 using testing::ranks;
+using testing::sum_at;
 using testing::value_at;
 
 /// Address space without access rights, and beside it the bytes that lie "there".
@@ -109,9 +110,7 @@ TEST_F(CommStaged, ReduceScatterSumsScalesAndAccumulates) {
     world().reduce_scatter(input, DType::kF32, output, count, 0.5F, accumulate, "gradients").wait();
     const auto result = device_.values(output, count);
     for (std::size_t i = 0; i < count; ++i) {
-      float sum = 0;
-      for (int rank = 0; rank < world().size(); ++rank)
-        sum += value_at(rank, static_cast<std::size_t>(world().rank()) * count + i);
+      const float sum = sum_at(static_cast<std::size_t>(world().rank()) * count + i);
       ASSERT_EQ(result[i], (accumulate ? 3.0F : 0.0F) + 0.5F * sum) << i;
     }
   }

@@ -24,6 +24,13 @@ inline float value_at(int rank, std::size_t index) {
          0.25F;
 }
 
+/// The values of all ranks together.
+inline float sum_at(std::size_t index) {
+  float sum = 0;
+  for (int rank = 0; rank < ranks().info().size; ++rank) sum += value_at(rank, index);
+  return sum;
+}
+
 /// The main() of such a test: joins the job, runs all tests on every rank, and reports failures of any rank.
 /// `leave` runs before the job ends (finish_mpi).
 inline int run_ranks(int argc, char** argv, void (*leave)()) {

@@ -37,10 +37,9 @@ class OnDevice {
   OnDevice& operator=(const OnDevice&) = delete;
   ~OnDevice() { cudaFree(memory_); }
   [[nodiscard]] T* data() const { return values_; }
-  /// After everything queued so far.
+  /// After what the default stream has queued or waits for, not after other streams.
   [[nodiscard]] std::vector<T> values() const {
     std::vector<T> values(count_);
-    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
     EXPECT_EQ(cudaMemcpy(values.data(), values_, count_ * sizeof(T), cudaMemcpyDeviceToHost), cudaSuccess);
     return values;
   }
