@@ -7,11 +7,7 @@
 #include "checkpoint/format/manifest.h"
 #include "fuzz/refused.h"
 
-namespace {
-
 using namespace echelon::checkpoint;  // NOLINT
-
-}  // namespace
 
 std::vector<std::string> fuzz_seeds() {
   return {commit_text({.step = 1200, .save_id = "a1b2c3d4", .manifest_bytes = 9, .manifest_crc = 3}),
@@ -20,8 +16,7 @@ std::vector<std::string> fuzz_seeds() {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string text(reinterpret_cast<const char*>(data), size);
-  used_or_refused(echelon::Code::kCheckpoint, [&] {
+  return text_used_or_refused(echelon::Code::kCheckpoint, data, size, [](const std::string& text) {
     const Commit commit = parse_commit(text, "commit");
     const Commit again = parse_commit(commit_text(commit), "again");
     if (again.step != commit.step || again.save_id != commit.save_id ||
@@ -29,8 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         again.format_minor != commit.format_minor)
       std::abort();
     // A later minor version may have keys that this one drops; ours may not.
-    if (commit.format_minor == echelon::checkpoint::kFormatMinor && commit_text(commit).size() > size)
+    if (commit.format_minor == echelon::checkpoint::kFormatMinor && commit_text(commit).size() > text.size())
       std::abort();
   });
-  return 0;
 }

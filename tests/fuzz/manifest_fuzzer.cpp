@@ -8,11 +8,7 @@
 #include "checkpoint/format/manifest.h"
 #include "fuzz/refused.h"
 
-namespace {
-
 using namespace echelon::checkpoint;  // NOLINT
-
-}  // namespace
 
 std::vector<std::string> fuzz_seeds() {
   const Manifest manifest{
@@ -27,10 +23,8 @@ std::vector<std::string> fuzz_seeds() {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string text(reinterpret_cast<const char*>(data), size);
-  used_or_refused(echelon::Code::kCheckpoint, [&] {
+  return text_used_or_refused(echelon::Code::kCheckpoint, data, size, [](const std::string& text) {
     const std::string written = manifest_text(parse_manifest(text, "manifest"));
     if (manifest_text(parse_manifest(written, "again")) != written) std::abort();
   });
-  return 0;
 }

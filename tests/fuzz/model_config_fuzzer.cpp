@@ -51,8 +51,7 @@ std::vector<std::string> fuzz_seeds() {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  used_or_refused(echelon::Code::kCheckpoint, [&] {
-    const std::string text(reinterpret_cast<const char*>(data), size);
+  return text_used_or_refused(echelon::Code::kCheckpoint, data, size, [](const std::string& text) {
     (void)echelon::families::transposed_endings(text);
     for (const auto purpose : {echelon::families::Purpose::kImport, echelon::families::Purpose::kExport}) {
       for (const bool head : {false, true})
@@ -60,5 +59,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                                 [&](const std::string&) { return head; }));
     }
   });
-  return 0;
 }

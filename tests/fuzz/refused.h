@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <cstdlib>
 #include <string>
 
@@ -14,4 +15,11 @@ void used_or_refused(echelon::Code code, const Use& use) {
     const std::string text = e.what();
     if (e.code() != code || text.empty() || text.find('\n') != std::string::npos) std::abort();
   }
+}
+
+/// A fuzz target whose input is text: used_or_refused() of it.
+template <class Use>
+int text_used_or_refused(echelon::Code code, const std::uint8_t* data, std::size_t size, const Use& use) {
+  used_or_refused(code, [&] { use(std::string(reinterpret_cast<const char*>(data), size)); });
+  return 0;
 }

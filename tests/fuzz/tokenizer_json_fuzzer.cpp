@@ -73,8 +73,7 @@ std::vector<std::string> fuzz_seeds() {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  used_or_refused(echelon::Code::kData, [&] {
+  return text_used_or_refused(echelon::Code::kData, data, size, [](std::string_view bytes) {
     const echelon::data::BpeTokenizer tokenizer(bytes, "fuzzed");
     for (const std::string_view text :
          {std::string_view("the he [BOT] x[EOT] 12 \xC3\x85\xEF\xAC\x81\n\n\t \xE6\x97\xA5\xFF"),
@@ -86,5 +85,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       (void)tokenizer.decode(ids);
     }
   });
-  return 0;
 }

@@ -27,12 +27,10 @@ std::vector<std::string> fuzz_seeds() {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  used_or_refused(echelon::Code::kCheckpoint, [&] {
-    const std::string text(reinterpret_cast<const char*>(data), size);
+  return text_used_or_refused(echelon::Code::kCheckpoint, data, size, [](const std::string& text) {
     const WeightIndex index = parse_weight_index(text, "index");
     for (const auto& [tensor, file] : index.files) {
       if (!stays(file) || !tensor_name_problem(tensor).empty()) std::abort();
     }
   });
-  return 0;
 }
