@@ -59,6 +59,8 @@ def run_step(step, machine, left_s, known):
         machine.deadline = time.monotonic() + min(step.limit_s, left_s)
         machine.cut_by_stage = left_s < step.limit_s
         machine.known = known
+        if step.needs_device:
+            machine.need_device()
         entry.update(state="passed", facts=step.run(machine))
     except runs.Skipped as why:
         entry.update(state="skipped", why=str(why))

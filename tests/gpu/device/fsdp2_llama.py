@@ -111,26 +111,41 @@ def build(a, device):
     return fully_shard(model, mesh=mesh, mp_policy=policy)
 
 
-def measure(a, device):
-    model = build(a, device)
-    optim = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
-    table = rotary_tables(a.seq_len, a.hidden // a.heads, 5e5)
-    cos, sin = (f(table).to(device, torch.bfloat16) for f in (torch.cos, torch.sin))
+def measure(a, optim, next_ids, loss_of):
+    """The median of a.steps steps behind the first a.skip."""
+    trained = optim.param_groups[0]["params"]
     times = []
     for _ in range(a.steps):
-        ids = torch.randint(0, a.vocab, (a.rows, a.seq_len + 1)).to(device)
+        ids = next_ids()
         began = time.perf_counter()
-        loss = model(ids[:, :-1], ids[:, 1:], cos, sin)
+        loss = loss_of(ids)
         loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        nn.utils.clip_grad_norm_(trained, 1.0)
         optim.step()
         optim.zero_grad(set_to_none=True)
         last = loss.item()
         times.append(time.perf_counter() - began)
     step = statistics.median(times[a.skip:])
-    peak = torch.cuda.max_memory_reserved() if device.type == "cuda" else 0
-    return {"step_time_s": step, "tokens_per_s": a.rows * a.seq_len / step, "peak_device_bytes": peak, "loss": last,
-            "parameters": sum(p.numel() for p in model.parameters())}
+    peak = torch.cuda.max_memory_reserved() if ids.is_cuda else 0
+    return {"step_time_s": step, "tokens_per_s": a.rows * a.seq_len / step, "peak_device_bytes": peak, "loss": last}
+
+
+def tell(measuring):
+    try:
+        found = measuring()
+    except torch.cuda.OutOfMemoryError:
+        found = {"out_of_memory": True}
+    print(json.dumps(found))
+
+
+def measured(a, device):
+    model = build(a, device)
+    optim = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    table = rotary_tables(a.seq_len, a.hidden // a.heads, 5e5)
+    cos, sin = (f(table).to(device, torch.bfloat16) for f in (torch.cos, torch.sin))
+    found = measure(a, optim, lambda: torch.randint(0, a.vocab, (a.rows, a.seq_len + 1)).to(device),
+                    lambda ids: model(ids[:, :-1], ids[:, 1:], cos, sin))
+    return {**found, "parameters": sum(p.numel() for p in model.parameters())}
 
 
 def main():
@@ -144,11 +159,7 @@ def main():
     a = parser.parse_args()
     os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
     dist.init_process_group("nccl" if a.device == "cuda" else "gloo", init_method=f"file:///tmp/fsdp2-{os.getpid()}", rank=0, world_size=1)
-    try:
-        found = measure(a, torch.device(a.device))
-    except torch.cuda.OutOfMemoryError:
-        found = {"out_of_memory": True}
-    print(json.dumps(found))
+    tell(lambda: measured(a, torch.device(a.device)))
     dist.destroy_process_group()
 
 

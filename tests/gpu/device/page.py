@@ -39,19 +39,21 @@ def speed_row(name, facts, base):
             f"{facts['tokens_per_s'] / base:.2f}" if base else ""]
 
 
+def compared(passed, own, peers, changed=()):
+    """A table of Echelon's run, those of its `peers` {step: name} and those of Echelon with one thing `changed`."""
+    base = passed[own]["tokens_per_s"]
+    rows = [speed_row(name, passed[step], base) for step, name in {own: "Echelon", **peers}.items() if step in passed]
+    rows += [speed_row("Echelon, " + name, facts, base) for name, facts in dict(changed).items()]
+    return table(["", "tokens/s", "MFU", "GiB reserved", "speed / Echelon's"], rows)
+
+
 def speeds(passed):
     """The 1.5 B Llama: Echelon, FSDP2, and Echelon with one thing changed."""
     if "throughput" not in passed:
         return []
-    base = passed["throughput"]["tokens_per_s"]
-    rows = [speed_row("Echelon", passed["throughput"], base)]
-    for step, name in (("fsdp2", "FSDP2"), ("fsdp2_compiled", "FSDP2, compiled")):
-        if step in passed:
-            rows.append(speed_row(name, passed[step], base))
-    rows += [speed_row("Echelon, " + name, facts, base) for name, facts in passed.get("ablations", {}).items()]
     return ["The 1.5 B Llama of `tests/gpu/device/llama_1_5b.yaml`, 8 sequences of 4,096 tokens a step, one device. Of "
             "Echelon and FSDP2 the median of three rounds, of what follows one:\n",
-            table(["", "tokens/s", "MFU", "GiB reserved", "speed / Echelon's"], rows)]
+            compared(passed, "throughput", {"fsdp2": "FSDP2", "fsdp2_compiled": "FSDP2, compiled"}, passed.get("ablations", {}))]
 
 
 def shown(value, form):
@@ -100,12 +102,8 @@ def limits(passed):
 def fine_tuning(passed):
     if "lora" not in passed:
         return []
-    base = passed["lora"]["tokens_per_s"]
-    rows = [speed_row("Echelon", passed["lora"], base)]
-    if "peft" in passed:
-        rows.append(speed_row("peft on transformers", passed["peft"], base))
     return ["Adapters of rank 16 on a frozen Llama of 8 B (`tests/gpu/device/llama_8b_lora.yaml`), 4 sequences of 4,096 tokens a "
-            "step, every block recomputed, one device:\n", table(["", "tokens/s", "MFU", "GiB reserved", "speed / Echelon's"], rows)]
+            "step, every block recomputed, one device:\n", compared(passed, "lora", {"peft": "peft on transformers"})]
 
 
 # What kernels do, by their names.

@@ -3,13 +3,12 @@
 Weights in bf16, SDPA, every block recomputed in backward, fused AdamW, gradient norm clipped.
 """
 import argparse
-import json
-import statistics
-import time
 
 import torch
 from peft import LoraConfig, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM
+
+from fsdp2_llama import measure, tell
 
 MATRICES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
@@ -29,24 +28,13 @@ def build(device):
     return model.train()
 
 
-def measure(a):
+def measured(a):
     model = build("cuda")
     trained = [p for p in model.parameters() if p.requires_grad]
     optim = torch.optim.AdamW(trained, lr=2e-4, weight_decay=0.0, fused=True)
-    times = []
-    for _ in range(a.steps):
-        ids = torch.randint(0, 128256, (a.rows, a.seq_len)).cuda()
-        began = time.perf_counter()
-        loss = model(input_ids=ids, labels=ids).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(trained, 1.0)
-        optim.step()
-        optim.zero_grad(set_to_none=True)
-        last = loss.item()
-        times.append(time.perf_counter() - began)
-    step = statistics.median(times[a.skip:])
-    return {"step_time_s": step, "tokens_per_s": a.rows * a.seq_len / step, "peak_device_bytes": torch.cuda.max_memory_reserved(),
-            "loss": last, "trained": sum(p.numel() for p in trained)}
+    found = measure(a, optim, lambda: torch.randint(0, 128256, (a.rows, a.seq_len)).cuda(),
+                    lambda ids: model(input_ids=ids, labels=ids).loss)
+    return {**found, "trained": sum(p.numel() for p in trained)}
 
 
 def main():
@@ -54,11 +42,7 @@ def main():
     for name, default in (("rows", 4), ("seq-len", 4096), ("steps", 12), ("skip", 4)):
         parser.add_argument(f"--{name}", type=int, default=default)
     a = parser.parse_args()
-    try:
-        found = measure(a)
-    except torch.cuda.OutOfMemoryError:
-        found = {"out_of_memory": True}
-    print(json.dumps(found))
+    tell(lambda: measured(a))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ CHANGED = {
     # No fused attention of a GPU takes its 6 in fp32.
     "qwen2_smoke": ["model.head_size=8"],
 }
+TEN_STEPS = ["train.steps=10", "checkpoint.every_steps=0"]
 REPEATED = ("llama_smoke", "qwen3_smoke", "gpt_smoke", "neox_smoke", "t5_smoke", "deepvit_smoke", "mnist_smoke")
 FP8 = "products in fp8"  # left out where the device has none
 FEATURES = {
@@ -83,6 +84,7 @@ class Step:
     run: Callable[[Machine], dict]
     limit_s: float = 120
     least_s: float = 20  # not begun with less than this left of the stage
+    needs_device: bool = True
 
 
 def facts(machine):
@@ -144,7 +146,6 @@ def tests_of(program):
 
 
 def tests_of_nccl(machine):
-    machine.need_device()
     if not shutil.which("mpirun", path=machine.environment["PATH"]):
         raise Skipped("no mpirun in the bundle")
     return gtest(machine, "dist_comm_nccl", "mpirun", "-n", 1, "--allow-run-as-root")
@@ -152,7 +153,6 @@ def tests_of_nccl(machine):
 
 def sanitizer(machine):
     """NVIDIA's sanitizers over the kernels, where the machine has them."""
-    machine.need_device()
     if machine.trial or not shutil.which("compute-sanitizer"):
         raise Skipped("compute-sanitizer is not on this machine")
 
@@ -168,7 +168,6 @@ def sanitizer(machine):
 
 
 def ceilings(machine):
-    machine.need_device()
     return machine.python_json("ceilings.py", *(["--trial"] if machine.trial else []))
 
 
@@ -182,14 +181,12 @@ def close(mine, theirs, limit):
 
 def beside_cpu(machine, recipe, name, changes, limit):
     """How far the losses of ten steps are from the CPU's."""
-    changes = [*changes, "train.steps=10", "checkpoint.every_steps=0"]
+    changes = [*changes, *TEN_STEPS]
     cpu = machine.train(recipe, f"cpu-{name}", *changes, device="cpu")
     return close(machine.train(recipe, f"gpu-{name}", *changes), cpu, limit)
 
 
 def same_losses_as_cpu(machine):
-    machine.need_device()
-
     def compare(item):
         name, precision = item
         changes = [f"precision.preset={precision}", *CHANGED.get(name, [])]
@@ -204,8 +201,6 @@ def possible(machine, items):
 
 def features(machine):
     """What changes the arithmetic of a step, beside the CPU."""
-    machine.need_device()
-
     def compare(item):
         recipe, changes = item
         number = list(FEATURES.values()).index(item)
@@ -215,25 +210,21 @@ def features(machine):
 
 
 def strategies(machine):
-    machine.need_device()
-    base = ["train.steps=10", "checkpoint.every_steps=0"]
-    cpu = machine.train("smoke", "strategy-cpu", *base, device="cpu")
+    cpu = machine.train("smoke", "strategy-cpu", *TEN_STEPS, device="cpu")
     return machine.for_each(STRATEGIES, lambda changes: close(
-        machine.train("smoke", f"strategy-{list(STRATEGIES.values()).index(changes)}", *base, *changes), cpu, CLOSE["fp32"]))
+        machine.train("smoke", f"strategy-{list(STRATEGIES.values()).index(changes)}", *TEN_STEPS, *changes), cpu, CLOSE["fp32"]))
 
 
 def shared_gpu(machine):
     """Several ranks on one GPU, whose collectives go through the host."""
-    machine.need_device()
     if not shutil.which("mpirun", path=machine.environment["PATH"]):
         raise Skipped("no mpirun in the bundle")
     device = "cpu" if machine.trial else "cuda_shared"
-    base = ["train.steps=10", "checkpoint.every_steps=0"]
-    cpu = machine.train("smoke", "shared-cpu", *base, device="cpu")
+    cpu = machine.train("smoke", "shared-cpu", *TEN_STEPS, device="cpu")
 
     def compare(item):
         ranks, name = item
-        lines = machine.train("smoke", f"shared-{ranks}-{name}", *base, f"shard.strategy={name}", ranks=ranks, device=device)
+        lines = machine.train("smoke", f"shared-{ranks}-{name}", *TEN_STEPS, f"shard.strategy={name}", ranks=ranks, device=device)
         return close(lines, cpu, CLOSE["fp32"])
 
     return machine.for_each({f"{name} on {ranks} ranks": (ranks, name) for ranks in (2, 4)
@@ -242,7 +233,6 @@ def shared_gpu(machine):
 
 def killed_and_resumed(machine):
     """SIGKILL between two saves, and the same command again: the losses of a run that nobody disturbed."""
-    machine.need_device()
     steps, every = (60, 10) if machine.trial else (400, 20)
     base = [f"train.steps={steps}", f"checkpoint.every_steps={every}", "checkpoint.async=false"]
     whole = machine.train("smoke", "undisturbed", *base)
@@ -258,12 +248,10 @@ def killed_and_resumed(machine):
 
 def deterministic(machine):
     """train.deterministic: two runs are equal in every bit; whether they are without it is noted."""
-    machine.need_device()
-
     def repeat(item):
         name, key = item
-        first, second = (machine.train(name, f"again-{name}-{key}-{turn}", f"train.deterministic={key}", "train.steps=10",
-                                       "checkpoint.every_steps=0") for turn in (1, 2))
+        first, second = (machine.train(name, f"again-{name}-{key}-{turn}", f"train.deterministic={key}", *TEN_STEPS)
+                         for turn in (1, 2))
         if key == "true" and losses(first) != losses(second):
             raise Failed("two runs differ")
         return losses(first) == losses(second)
@@ -273,7 +261,6 @@ def deterministic(machine):
 
 def text(machine):
     """Prepare, train, sample: a small Llama on the Python sources of torch."""
-    machine.need_device()
     sources = pathlib.Path(machine.run([sys.executable, "-c", "import torch; print(torch.__path__[0])"], plain=True).stdout.strip())
     if machine.trial:
         sources /= "nn"
@@ -313,7 +300,6 @@ def median_round(machine, measure):
 
 
 def throughput(machine):
-    machine.need_device()
     return median_round(machine, lambda number: large(machine, f"large-{number}"))
 
 
@@ -329,7 +315,6 @@ def most_rows(choices, measure):
 def peer(*options):
     """FSDP2 with the same model and batch; with fewer sequences a step where its memory does not suffice."""
     def run(machine):
-        machine.need_device()
         if "--compile" in options and machine.trial:
             raise Skipped("not compiled in a trial")
         if "--compile" in options and not any(map(shutil.which, COMPILERS)):
@@ -346,27 +331,23 @@ def peer(*options):
 
 
 def lora(machine):
-    machine.need_device()
     return large(machine, "lora", *(["lora.rank=2"] if machine.trial else []), recipe=LORA)
 
 
 def peft(machine):
     """peft with the same adapters and batch; with fewer sequences a step where its memory does not suffice."""
-    machine.need_device()
     if machine.trial or not all(map(importlib.util.find_spec, ("peft", "transformers"))):
         raise Skipped("peft and transformers are not on this machine, or this is a trial")
     return most_rows((4, 2, 1), lambda rows: machine.python_json("peft_llama.py", "--rows", rows))
 
 
 def ablations(machine):
-    machine.need_device()
     return machine.for_each(possible(machine, ABLATIONS), lambda changes: large(
         machine, f"ablation-{list(ABLATIONS.values()).index(changes)}", *changes))
 
 
 def kernel_times(machine):
     """What the device did in the last steps of a run of the 1.5 B Llama, by kernel: ms and launches a step."""
-    machine.need_device()
     if machine.trial:
         raise Skipped("a CPU has no kernels to note")
     library = machine.bundle / "lib/libkernel_times.so"
@@ -396,7 +377,6 @@ def kernel_times(machine):
 
 def profile(machine):
     """--profile of a GPU rank, by the profiler of PyTorch: the time of the device, and its longest kernels."""
-    machine.need_device()
     large(machine, "profiled", "--profile", f"{SKIPPED_STEPS + 1}..{SKIPPED_STEPS + 2}")
     summary = json.loads((machine.scratch / "profiled/profile/summary.json").read_text())
     kernels = [row for row in summary["beside"] if row["operation"] == "kernel"]
@@ -409,11 +389,11 @@ def profile(machine):
 
 
 STEPS = [
-    Step("facts", 1, "what this machine is", facts, 60),
-    Step("programs", 1, "the programs run here, on the CPU", programs, 90),
-    Step("gpu_kernels", 1, "the kernels beside the CPU's", tests_of("gpu_kernels"), 150),
-    Step("gpu_reduce", 1, "sums of pieces", tests_of("gpu_reduce"), 60),
-    Step("gpu_ops", 1, "operations and their gradients", tests_of("gpu_ops"), 120),
+    Step("facts", 1, "what this machine is", facts, 60, needs_device=False),
+    Step("programs", 1, "the programs run here, on the CPU", programs, 90, needs_device=False),
+    Step("gpu_kernels", 1, "the kernels beside the CPU's", tests_of("gpu_kernels"), 150, needs_device=False),
+    Step("gpu_reduce", 1, "sums of pieces", tests_of("gpu_reduce"), 60, needs_device=False),
+    Step("gpu_ops", 1, "operations and their gradients", tests_of("gpu_ops"), 120, needs_device=False),
     Step("dist_comm_nccl", 1, "NCCL, one rank", tests_of_nccl, 90),
     Step("ceilings", 1, "rates of copies and matrix products", ceilings, 120, 40),
     Step("sanitizer", 1, "NVIDIA's sanitizers over the kernels", sanitizer, 300, 60),
