@@ -122,9 +122,16 @@ class Mistakes(unittest.TestCase):
         self.assertIn(old, text, f"{path.name}: the place of this mistake is gone")
         return text.replace(old, new, 1)
 
-    def expect(self, findings, part):
-        self.assertTrue(any(part.lower() in finding.lower() for finding in findings),
-                        f"'{part}' is not in the findings: {findings}")
+    def each(self, mistakes, findings_of):
+        for *name, old, new, part in mistakes:
+            with self.subTest(*name, mistake=new):
+                findings = list(findings_of(*name, old, new))
+                self.assertTrue(any(part.lower() in finding.lower() for finding in findings),
+                                f"'{part}' is not in the findings: {findings}")
+
+    def each_of(self, path, tool, mistakes):
+        """Those in one file."""
+        self.each(mistakes, lambda old, new: tool(self.seeded(path, old, new)))
 
     def rendered(self, name, old, new):
         """The configuration made of files one of which has a mistake."""
@@ -140,36 +147,24 @@ class Mistakes(unittest.TestCase):
         cls.addClassCleanup(cls.account.__exit__)
 
     def test_mistakes_in_cluster_configurations_are_found_by_aws_parallelcluster(self):
-        for name, old, new, part in CLUSTER:
-            with self.subTest(name, mistake=new):
-                self.expect(self.account.findings(self.rendered(name, old, new)), part)
+        self.each(CLUSTER, lambda *mistake: self.account.findings(self.rendered(*mistake)))
 
     def test_mistakes_that_aws_accepts_are_found_by_our_rules(self):
-        for name, old, new, part in CLUSTER_RULES:
-            with self.subTest(name, mistake=new):
-                self.expect(rules.cluster(self.rendered(name, old, new)), part)
+        self.each(CLUSTER_RULES, lambda *mistake: rules.cluster(self.rendered(*mistake)))
 
     def test_mistakes_in_the_network_are_found(self):
-        for tool, mistakes in ((tools.cloudformation, NETWORK), (rules.network, NETWORK_RULES)):
-            for old, new, part in mistakes:
-                with self.subTest(mistake=new):
-                    self.expect(tool(self.seeded(FOLDER / "network.yaml", old, new)), part)
+        self.each_of(FOLDER / "network.yaml", tools.cloudformation, NETWORK)
+        self.each_of(FOLDER / "network.yaml", rules.network, NETWORK_RULES)
 
     def test_mistakes_in_scripts_are_found(self):
-        for name, old, new, part in SCRIPTS:
-            with self.subTest(name, mistake=new):
-                self.expect(tools.script(self.seeded(TOP / name, old, new)), part)
+        self.each(SCRIPTS, lambda name, old, new: tools.script(self.seeded(TOP / name, old, new)))
 
     def test_mistakes_in_directives_are_found(self):
-        for old, new, part in DIRECTIVES:
-            with self.subTest(mistake=new):
-                self.expect(tools.directives(self.seeded(TOP / "cluster/slurm/train.sbatch", old, new)), part)
+        self.each_of(TOP / "cluster/slurm/train.sbatch", tools.directives, DIRECTIVES)
 
     def test_mistakes_in_images_are_found(self):
-        for tool, mistakes in ((tools.dockerfile, DOCKERFILE), (rules.image, IMAGE_RULES)):
-            for old, new, part in mistakes:
-                with self.subTest(mistake=new):
-                    self.expect(tool(self.seeded(TOP / "docker/cpu.Dockerfile", old, new)), part)
+        self.each_of(TOP / "docker/cpu.Dockerfile", tools.dockerfile, DOCKERFILE)
+        self.each_of(TOP / "docker/cpu.Dockerfile", rules.image, IMAGE_RULES)
 
 
 class NetworkMistakes(unittest.TestCase):
