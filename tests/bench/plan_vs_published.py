@@ -5,7 +5,7 @@
 reads the published rows in published.json beside this file, plans each of them, and writes plan_vs_published.md and
 plan_scaling.svg into the folder. It takes three minutes and needs nothing but the program. Fields of a row:
 
-  like        name of an earlier row, whose fields this one has where it gives no other
+  like        name of an earlier row, whose fields and overrides this one has where it gives no others
   name, source, note        what it is, where it was published, what is known of it
   recipe, overrides, nodes, gpus_per_node, gpu, network    arguments of `echelon plan`
   published   tokens_per_s_per_gpu; tflops_per_gpu (`flops_count` says what it counts); peak_memory_gib (`memory_count`:
@@ -81,7 +81,8 @@ class Plan:
     """What `echelon plan --json` says about a row."""
 
     def __init__(self, echelon, row, *overrides):
-        command = [echelon, "plan", row["recipe"], *row["overrides"], *overrides, "--nodes", str(row["nodes"]),
+        own = [f"{key}={value}" for key, value in row["overrides"].items()]
+        command = [echelon, "plan", row["recipe"], *own, *overrides, "--nodes", str(row["nodes"]),
                    "--gpus-per-node", str(row["gpus_per_node"]), "--gpu", row["gpu"], "--network", row["network"],
                    "--json"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -100,7 +101,8 @@ class Plan:
 def published_rows():
     rows = {}
     for row in json.loads((HERE / "published.json").read_text()):
-        rows[row["name"]] = {**rows.get(row.get("like"), {}), **row}
+        like = rows[row["like"]] if "like" in row else {"overrides": {}}
+        rows[row["name"]] = {**like, **row, "overrides": {**like["overrides"], **row.get("overrides", {})}}
     return list(rows.values())
 
 
@@ -251,9 +253,9 @@ class Curve:
         for ranks in RANKS:
             row = {"name": f"{recipe} {strategy}", "recipe": recipe, "nodes": ranks // PER_NODE,
                    "gpus_per_node": PER_NODE, "gpu": "h100", "network": "efa-3200g",
-                   "overrides": [f"shard.strategy={strategy}", f"shard.mesh.shard={min(group, ranks)}",
-                                 "train.micro_batch_size=1", f"train.global_batch_size={ranks}",
-                                 "activation_checkpointing.policy=full"]}
+                   "overrides": {"shard.strategy": strategy, "shard.mesh.shard": min(group, ranks),
+                                 "train.micro_batch_size": 1, "train.global_batch_size": ranks,
+                                 "activation_checkpointing.policy": "full"}}
             plan = Plan(echelon, row)
             if plan.json["fits"]:
                 self.fitting[ranks] = plan.tokens_per_s_per_gpu()
