@@ -25,7 +25,3 @@ TEST(Accelerator, ItsMemoryServesASplitBeforeAnyTensorExists) {
 
 }  // namespace
 }  // namespace echelon
-
-int main(int argc, char** argv) {
-  return echelon::testing::run_ranks(argc, argv, [] {});
-}

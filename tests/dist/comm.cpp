@@ -256,7 +256,3 @@ TEST_F(Comm, ExchangesBlobsThroughTheJob) {
 
 }  // namespace
 }  // namespace echelon
-
-int main(int argc, char** argv) {
-  return echelon::testing::run_ranks(argc, argv, echelon::finish_mpi);
-}

@@ -175,7 +175,3 @@ TEST_F(CommNccl, ABarrierFindsRanksThatIssuedOtherOperations) {
 
 }  // namespace
 }  // namespace echelon
-
-int main(int argc, char** argv) {
-  return echelon::testing::run_ranks(argc, argv, [] {});
-}

@@ -192,7 +192,3 @@ TEST(CommStagedMemory, IsGivenBackAtTheEnd) {
 
 }  // namespace
 }  // namespace echelon
-
-int main(int argc, char** argv) {
-  return echelon::testing::run_ranks(argc, argv, echelon::finish_mpi);
-}

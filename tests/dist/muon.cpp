@@ -129,7 +129,3 @@ TEST(Muon, EveryStrategyGivesTheSameBits) {
 
 }  // namespace
 }  // namespace echelon
-
-int main(int argc, char** argv) {
-  return echelon::testing::run_ranks(argc, argv, echelon::finish_mpi);
-}

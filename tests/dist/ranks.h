@@ -1,6 +1,4 @@
 #pragma once
-#include <gtest/gtest.h>
-
 #include <cstddef>
 #include <memory>
 
@@ -8,7 +6,7 @@
 
 namespace echelon::testing {
 
-/// The job of this rank, for tests of several ranks. Set by run_ranks().
+/// The job of this rank, for tests of several ranks. Set by main().
 struct Ranks {
   std::unique_ptr<Job> job;
   [[nodiscard]] const JobInfo& info() const { return job->info(); }
@@ -29,17 +27,6 @@ inline float sum_at(std::size_t index) {
   float sum = 0;
   for (int rank = 0; rank < ranks().info().size; ++rank) sum += value_at(rank, index);
   return sum;
-}
-
-/// The main() of such a test: joins the job, runs all tests on every rank, and reports failures of any rank.
-/// `leave` runs before the job ends (finish_mpi).
-inline int run_ranks(int argc, char** argv, void (*leave)()) {
-  ::testing::InitGoogleTest(&argc, argv);
-  ranks().job = bootstrap(Launch::kPmix, 30.0);
-  const int result = RUN_ALL_TESTS();
-  leave();
-  ranks().job->finish();
-  return result;
 }
 
 }  // namespace echelon::testing

@@ -69,7 +69,3 @@ TEST(Sharded, AModuleThatNoRankRunsHasNoGradient) {
 
 }  // namespace
 }  // namespace echelon
-
-int main(int argc, char** argv) {
-  return echelon::testing::run_ranks(argc, argv, echelon::finish_mpi);
-}

@@ -172,7 +172,3 @@ TEST(Late, NeedsEachOfItsWaits) {
 
 }  // namespace
 }  // namespace echelon
-
-int main(int argc, char** argv) {
-  return echelon::testing::run_ranks(argc, argv, echelon::finish_mpi);
-}
