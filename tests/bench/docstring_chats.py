@@ -15,11 +15,11 @@ import warnings
 import zlib
 
 import numpy
-from rouge_score import rouge_scorer
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import byte_level
 import chat_folder
+from docstring_summaries import scores
 
 VOCABULARY = 4096
 MOST_CHARACTERS = 450  # of a function's source: nearly all conversations then fit the 256 tokens of a sample
@@ -148,12 +148,6 @@ class Work:
                 ", ".join(f"{line['validation_loss']:.3f}" for line in lines if "validation_loss" in line)]
 
 
-def rouge_l(generated, expected):
-    """The mean F-measure."""
-    scorer = rouge_scorer.RougeScorer(("rougeL",), use_stemmer=False)
-    return numpy.mean([scorer.score(target=e, prediction=g)["rougeL"].fmeasure for g, e in zip(generated, expected, strict=True)])
-
-
 def words_of_name(source):
     """A baseline: the function's name as a sentence."""
     return re.search(r"def (\w+)", source)[1].replace("_", " ").strip().capitalize() + "."
@@ -180,7 +174,7 @@ def main():
           "validation loss | ROUGE-L |\n|---|---|---|---|---|---|")
     for way, generated in answers.items():
         figures = work.figures(way) if way in WAYS else [""] * 4
-        print("| " + " | ".join([way, *figures, f"{rouge_l(generated, expected):.3f}"]) + " |")
+        print("| " + " | ".join([way, *figures, f"{scores(zip(generated, expected, strict=True))['rougeL']:.3f}"]) + " |")
     for at in range(0, len(sources), len(sources) // 8):
         print("\n" + sources[at].partition("\n")[0], *(f"  {way}: {texts[at]}" for way, texts in answers.items()),
               f"  expected: {expected[at]}", sep="\n")
