@@ -1,13 +1,7 @@
-# cmake --install: the programs with what they load, and what a user of them reads and runs.
-set(installed echelon echelon-ckpt)
-foreach(plugin echelon_engine echelon_cuda echelon_parquet)
-  if(TARGET ${plugin})
-    list(APPEND installed ${plugin})
-  endif()
-endforeach()
+# cmake --install: the programs with what they load (Programs.cmake), and what a user of them reads and runs.
 # The programs look for their plugins in ../lib, so that folder has this name on every distribution. OPTIONAL: quickstart
 # leaves out what it does not use.
-foreach(target ${installed})
+foreach(target ${product})
   install(TARGETS ${target} RUNTIME DESTINATION bin LIBRARY DESTINATION lib OPTIONAL)
 endforeach()
 install(DIRECTORY recipes cluster DESTINATION share/echelon USE_SOURCE_PERMISSIONS PATTERN __pycache__ EXCLUDE)
@@ -16,7 +10,7 @@ install(FILES LICENSE DESTINATION share/doc/echelon)
 
 # libtorch is not copied: what is installed loads the one it was built with. The same search path in the build folder,
 # since CMake otherwise lengthens the one there by an empty entry, which the loader takes for the working folder.
-set_target_properties(${installed} PROPERTIES INSTALL_RPATH "${torch_lib}" INSTALL_RPATH_USE_LINK_PATH ON
+set_target_properties(${product} PROPERTIES INSTALL_RPATH "${torch_lib}" INSTALL_RPATH_USE_LINK_PATH ON
   BUILD_WITH_INSTALL_RPATH ON)
 if(TARGET echelon_parquet)
   set_property(TARGET echelon_parquet APPEND PROPERTY INSTALL_RPATH ${ECHELON_ARROW_ROOT})
