@@ -1,6 +1,6 @@
-/* Preloaded into a program under test: the file system calls named in ECHELON_FAIL (flock, fsync, rename) fail as they
-   do on file systems that lack them; those named in ECHELON_DELAY begin late: unlink by one second, rmdir by two,
-   GOMP_parallel (a computation on all threads) by 200 ms. */
+/* Preloaded into a program under test: the file system calls named in ECHELON_FAIL (flock, fsync, rename)
+   fail as they do on file systems that lack them; those named in ECHELON_DELAY begin late: unlink by one
+   second, rmdir by two, GOMP_parallel (a computation on all threads) by 200 ms. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -15,31 +15,24 @@ static int named(const char* variable, const char* call) {
   return calls != NULL && strstr(calls, call) != NULL;
 }
 
-static int fails(const char* call) {
-  return named("ECHELON_FAIL", call);
+static int fails(const char* call, int error) {
+  if (!named("ECHELON_FAIL", call)) return 0;
+  errno = error;
+  return 1;
 }
 
 int flock(int fd, int operation) {
-  if (fails("flock")) {
-    errno = EOPNOTSUPP;
-    return -1;
-  }
+  if (fails("flock", EOPNOTSUPP)) return -1;
   return (int)syscall(SYS_flock, fd, operation);
 }
 
 int fsync(int fd) {
-  if (fails("fsync")) {
-    errno = EIO;
-    return -1;
-  }
+  if (fails("fsync", EIO)) return -1;
   return (int)syscall(SYS_fsync, fd);
 }
 
 int renameat(int from_dir, const char* from, int to_dir, const char* to) {
-  if (fails("rename")) {
-    errno = EXDEV;
-    return -1;
-  }
+  if (fails("rename", EXDEV)) return -1;
   return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, 0);
 }
 
@@ -65,6 +58,7 @@ typedef void ParallelFunction(void (*)(void*), void*, unsigned, unsigned);
 
 void GOMP_parallel(void (*body)(void*), void* argument, unsigned threads, unsigned flags) {
   if (named("ECHELON_DELAY", "GOMP_parallel")) usleep(200000);
-  void* library = dlopen("libgomp.so.1", RTLD_LAZY); /* not RTLD_NEXT: the program loads the engine while it runs */
+  void* library =
+      dlopen("libgomp.so.1", RTLD_LAZY); /* not RTLD_NEXT: the program loads the engine while it runs */
   ((ParallelFunction*)dlsym(library, "GOMP_parallel"))(body, argument, threads, flags);
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 namespace echelon::testing {
 
@@ -82,18 +83,10 @@ inline nlohmann::ordered_json characters_document() {
 inline nlohmann::ordered_json unigram_document() {
   nlohmann::ordered_json document = byte_level_document();
   nlohmann::ordered_json vocab = nlohmann::ordered_json::array();
-  const auto add = [&](const char* piece, double score) {
-    vocab.push_back(nlohmann::ordered_json::array({piece, score}));
-  };
-  for (const char* piece : {"[PAD]", "[BOT]", "[EOT]", "<unk>"}) add(piece, 0);
-  add("▁", -2);
-  add("h", -3);
-  add("e", -3.5);
-  add("t", -4);
-  add("▁h", -4.5);
-  add("he", -5);
-  add("<0xC3>", -20);
-  add("<0xA9>", -20);
+  const std::pair<const char*, double> pieces[] = {
+      {"[PAD]", 0}, {"[BOT]", 0}, {"[EOT]", 0}, {"<unk>", 0}, {"▁", -2},       {"h", -3},
+      {"e", -3.5},  {"t", -4},    {"▁h", -4.5}, {"he", -5},   {"<0xC3>", -20}, {"<0xA9>", -20}};
+  for (const auto& [piece, score] : pieces) vocab.push_back(nlohmann::ordered_json::array({piece, score}));
   document["model"] = {
       {"type", "Unigram"}, {"unk_id", 3}, {"vocab", std::move(vocab)}, {"byte_fallback", true}};
   const nlohmann::ordered_json words{
