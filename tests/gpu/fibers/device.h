@@ -12,6 +12,7 @@
 
 #include <bit>
 #include <cmath>
+#include <type_traits>
 
 #include "gpu/fibers/calls.h"
 
@@ -23,19 +24,12 @@
 inline void __syncthreads(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   echelon::fibers::wait_for_block({file, line});
 }
-inline float __shfl_xor_sync(unsigned mask, float value, int lanes, const char* file = __builtin_FILE(),
-                             int line = __builtin_LINE()) {
-  const auto bits = echelon::fibers::exchange({file, line}, mask, std::bit_cast<unsigned>(value), lanes);
-  return std::bit_cast<float>(static_cast<unsigned>(bits));
-}
-inline unsigned __shfl_xor_sync(unsigned mask, unsigned value, int lanes, const char* file = __builtin_FILE(),
-                                int line = __builtin_LINE()) {
-  return static_cast<unsigned>(echelon::fibers::exchange({file, line}, mask, value, lanes));
-}
-inline double __shfl_xor_sync(unsigned mask, double value, int lanes, const char* file = __builtin_FILE(),
-                              int line = __builtin_LINE()) {
-  const auto bits = std::bit_cast<unsigned long long>(value);
-  return std::bit_cast<double>(echelon::fibers::exchange({file, line}, mask, bits, lanes));
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int lanes, const char* file = __builtin_FILE(),
+                  int line = __builtin_LINE()) {
+  using Bits = std::conditional_t<sizeof(T) == 8, unsigned long long, unsigned>;
+  const auto bits = echelon::fibers::exchange({file, line}, mask, std::bit_cast<Bits>(value), lanes);
+  return std::bit_cast<T>(static_cast<Bits>(bits));
 }
 inline float __fadd_rn(float a, float b) {
   return a + b;

@@ -90,30 +90,26 @@ void run_rope(DType type, std::size_t shift, std::int64_t width) {
     return gpu::Heads{data, count * shape.seq_len * shape.head_dim, shape.seq_len * shape.head_dim,
                       shape.head_dim};
   };
-  EXPECT_EQ(
-      gpu::rope_split(type, qkv, heads(q, 4), heads(k, 2), heads(v, 2), angles, width, rows, shape, nullptr),
-      cudaSuccess);
-  EXPECT_EQ(
-      gpu::rope_merge(type, qkv, heads(q, 4), heads(k, 2), heads(v, 2), angles, width, rows, shape, nullptr),
-      cudaSuccess);
+  done(
+      gpu::rope_split(type, qkv, heads(q, 4), heads(k, 2), heads(v, 2), angles, width, rows, shape, nullptr));
+  done(
+      gpu::rope_merge(type, qkv, heads(q, 4), heads(k, 2), heads(v, 2), angles, width, rows, shape, nullptr));
 }
 
 void run_vectors(std::size_t shift) {
   const std::int64_t n = 5000;
   const auto zeros = [&](std::size_t by) { return Zeros(n * 4, by); };
-  EXPECT_EQ(gpu::sum_of_squares(zeros(shift), n, Zeros(8 * gpu::kSquaresPartials, 0), Zeros(8, 0), nullptr),
-            cudaSuccess);
+  done(gpu::sum_of_squares(zeros(shift), n, Zeros(8 * gpu::kSquaresPartials, 0), Zeros(8, 0), nullptr));
   const kernels::AdamWValues step{1, 1e-3, 0.9, 0.95, 1e-8, 0.1, 0.5};
-  EXPECT_EQ(gpu::adamw(step, zeros(0), zeros(shift), zeros(0), zeros(0), n, nullptr), cudaSuccess);
-  EXPECT_EQ(scale_into(zeros(0), zeros(0), static_cast<std::size_t>(n), 0.5F, shift != 0, nullptr),
-            cudaSuccess);
-  for (const DType type : kTypes) EXPECT_EQ(gpu::cast(zeros(shift), type, zeros(0), n, nullptr), cudaSuccess);
+  done(gpu::adamw(step, zeros(0), zeros(shift), zeros(0), zeros(0), n, nullptr));
+  done(scale_into(zeros(0), zeros(0), static_cast<std::size_t>(n), 0.5F, shift != 0, nullptr));
+  for (const DType type : kTypes) done(gpu::cast(zeros(shift), type, zeros(0), n, nullptr));
   for (const DType type : {DType::kBF16, DType::kF16, DType::kF32}) {
     for (const std::size_t count : {std::size_t{1000}, std::size_t{999}}) {
       const Zeros own = zeros(shift);
       const Zeros arrived = zeros(shift);
       const Pieces pieces{.own = own, .arrived = arrived, .count = count, .rank = 1, .size = 2, .parts = 2};
-      EXPECT_EQ(sum_pieces(pieces, type, zeros(0), 0.5F, shift != 0, nullptr), cudaSuccess);
+      done(sum_pieces(pieces, type, zeros(0), 0.5F, shift != 0, nullptr));
     }
   }
 }

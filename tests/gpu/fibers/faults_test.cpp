@@ -79,24 +79,22 @@ TEST(NoFaults, NothingIsFound) {
 
 TEST(NoFaults, ALaunchThatNoDeviceTakesIsRefused) {
   const auto nothing = [](int) {};
-  gpu::launch(+nothing, {1, 1025}, 1);
-  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidConfiguration);
-  gpu::launch(+nothing, {dim3(1, 65536), 1}, 1);
-  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidConfiguration);
-  gpu::launch(+nothing, {1, 32, nullptr, 49153}, 1);
-  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidConfiguration);
+  const auto launched = [&](const gpu::Grid& grid) {
+    gpu::launch(+nothing, grid, 1);
+    return cudaGetLastError();
+  };
+  EXPECT_EQ(launched({1, 1025}), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(launched({dim3(1, 65536), 1}), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(launched({1, 32, nullptr, 49153}), cudaErrorInvalidConfiguration);
   const auto allow = [&](int bytes) {
     return cudaFuncSetAttribute(reinterpret_cast<const void*>(+nothing),
                                 cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   };
   EXPECT_EQ(allow(232449), cudaErrorInvalidValue);
   EXPECT_EQ(allow(49154), cudaSuccess);
-  gpu::launch(+nothing, {1, 32, nullptr, 49154}, 1);
-  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
-  gpu::launch(+nothing, {1, 32, nullptr, 49155}, 1);
-  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidConfiguration);
-  gpu::launch(+nothing, {1, 32}, 1);
-  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  EXPECT_EQ(launched({1, 32, nullptr, 49154}), cudaSuccess);
+  EXPECT_EQ(launched({1, 32, nullptr, 49155}), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(launched({1, 32}), cudaSuccess);
 }
 
 }  // namespace
