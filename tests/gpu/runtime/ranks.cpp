@@ -169,12 +169,9 @@ Outcome run_ranks(const stand_in::MachineOptions& options, double timeout_s, dou
       released = true;
       changed.notify_all();
     }
-    outcome.seconds = Seconds(Steady::now() - began).count();
   }
   for (std::thread& thread : threads) thread.join();
-  outcome.faults = machine.faults();
-  outcome.sites = machine.sites();
-  for (int rank = 0; rank < options.ranks; ++rank) outcome.calls.push_back(machine.calls(rank));
+  static_cast<stand_in::Report&>(outcome) = machine.report();
   return outcome;
 }
 

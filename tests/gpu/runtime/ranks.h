@@ -1,7 +1,6 @@
 #pragma once
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -32,15 +31,11 @@ struct Rank {
   void copy_out(void* to, const void* from, std::size_t bytes) const;
 };
 
-struct Outcome {
+struct Outcome : stand_in::Report {
   std::vector<std::string> errors;  ///< by rank; "" where it came to its end
   std::vector<bool> back;           ///< by rank: it came back before it was set free
   std::vector<double> seconds_of;   ///< by rank: until its error could be reported
-  std::vector<std::string> faults;  ///< what the machine found
-  std::set<stand_in::Site> sites;
-  std::vector<int> calls;  ///< by rank
-  std::string standstill;  ///< of ranks that did not come back in time; "" where all did
-  double seconds = 0;
+  std::string standstill;           ///< of ranks that did not come back in time; "" where all did
 
   [[nodiscard]] bool clean() const;
   [[nodiscard]] bool others_back(int than) const;

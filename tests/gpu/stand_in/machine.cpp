@@ -43,9 +43,9 @@ std::string describe(const Site& site) {
 Machine::Machine(const MachineOptions& options)
     : options_(options),
       random_(options.seed),
-      calls_(static_cast<std::size_t>(options.ranks), 0),
       sent_(static_cast<std::size_t>(options.ranks), 0),
       running_(static_cast<std::size_t>(options.ranks), 0) {
+  report_.calls.resize(static_cast<std::size_t>(options.ranks));
   idle_us_ = chance() < 0.3 ? 150 : 0;
   for (int rank = 0; rank < options.ranks; ++rank) {
     enter(rank);
@@ -172,19 +172,9 @@ void Machine::launch(cudaStream_t handle, const std::string& name, std::vector<R
        {.name = named(name), .reads = std::move(reads), .writes = std::move(writes), .run = std::move(run)});
 }
 
-std::vector<std::string> Machine::faults() const {
+Report Machine::report() const {
   const auto held = lock();
-  return faults_;
-}
-
-std::set<Site> Machine::sites() const {
-  const auto held = lock();
-  return sites_;
-}
-
-int Machine::calls(int rank) const {
-  const auto held = lock();
-  return calls_[static_cast<std::size_t>(rank)];
+  return report_;
 }
 
 std::uint64_t Machine::sent(int rank) const {
@@ -228,7 +218,7 @@ bool Machine::begin_call() {
     if (chance() < 0.05) pause_us = static_cast<int>(chance() * 60);
     const Host& own = host();
     if (own.rank >= 0) {
-      const int call = ++calls_[static_cast<std::size_t>(own.rank)];
+      const int call = ++report_.calls[static_cast<std::size_t>(own.rank)];
       if (own.rank == options_.fated_rank && call == options_.fated_call && options_.fate != Fate::kGoesOn) {
         if (options_.fate == Fate::kBreaks && tell_) tell_(own.rank);
         if (options_.fate != Fate::kFails) (void)wait(held, [] { return false; });
@@ -253,7 +243,7 @@ bool Machine::left_out(Order order) {
   for (; at < count && library_of(frames[at]) == library; ++at)
     site.callers.push_back(static_cast<std::byte*>(frames[at]) - library);
   const bool out = options_.without != nullptr && *options_.without == site;
-  sites_.insert(std::move(site));
+  report_.sites.insert(std::move(site));
   return out;
 }
 
@@ -281,7 +271,7 @@ bool Machine::idle(int rank) const {
 
 void Machine::fault(const std::string& text) {
   constexpr std::size_t kMost = 20;
-  if (faults_.size() < kMost) faults_.push_back(text);
+  if (report_.faults.size() < kMost) report_.faults.push_back(text);
 }
 
 Stream& Machine::stream(cudaStream_t handle) {

@@ -31,6 +31,13 @@ struct MachineOptions {
   Fate fate = Fate::kGoesOn;
 };
 
+/// What a machine has noticed.
+struct Report {
+  std::vector<std::string> faults;
+  std::set<Site> sites;    ///< every place that called for an order
+  std::vector<int> calls;  ///< by rank
+};
+
 class Machine {
  public:
   explicit Machine(const MachineOptions& options);
@@ -51,11 +58,7 @@ class Machine {
   /// Queues a computation on the rank's stream (null: its default one).
   void launch(cudaStream_t stream, const std::string& name, std::vector<Range> reads,
               std::vector<Range> writes, std::function<void()> run);
-  [[nodiscard]] std::vector<std::string> faults() const;
-  /// Every place that called for an order so far.
-  [[nodiscard]] std::set<Site> sites() const;
-  /// Calls of one rank so far.
-  [[nodiscard]] int calls(int rank) const;
+  [[nodiscard]] Report report() const;
   /// Bytes that one rank has given to ncclSend so far.
   [[nodiscard]] std::uint64_t sent(int rank) const;
   /// The calling rank breaks: it hangs until release(), and NCCL tells the others.
@@ -144,9 +147,7 @@ class Machine {
   std::map<void*, std::pair<std::unique_ptr<std::byte[]>, std::size_t>> memory_;
   std::map<void*, std::size_t> pinned_;
   std::map<std::string, std::shared_ptr<void>> kept_;
-  std::vector<std::string> faults_;
-  std::set<Site> sites_;
-  std::vector<int> calls_;
+  Report report_;
   std::vector<std::uint64_t> sent_;
   std::set<int> lost_;            ///< ranks without a device
   std::vector<int> running_;      ///< collectives on each rank's device
