@@ -2,7 +2,6 @@
 that differs from the model, for whole models and adapters, packed pairs, 1 and 3 ranks."""
 import json
 import random
-import sys
 
 import torch
 
@@ -99,4 +98,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -2,7 +2,6 @@
 generate() with the same weights."""
 import json
 import random
-import sys
 
 import torch
 
@@ -111,4 +110,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -2,7 +2,6 @@
 gives the logits of the engine; merged weights are those of peft's merge_and_unload; an adapter that peft has saved gives
 peft's logits in the engine."""
 import json
-import sys
 
 import peft
 import safetensors.torch
@@ -201,4 +200,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -3,7 +3,6 @@ combinations on 1, 2, 3, 4 and 8 real ranks: loss and every gradient against tra
 taken in turn. On 1, 2 and 4 also with frozen parameters."""
 import fnmatch
 import itertools
-import sys
 
 import torch
 
@@ -175,4 +174,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,7 +1,5 @@
 """Loss and every gradient of the engine's T5 against transformers' T5ForConditionalGeneration on the same weights and
 pairs of texts of different lengths, which transformers gets padded and masked."""
-import sys
-
 import torch
 
 import dump
@@ -105,4 +103,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
