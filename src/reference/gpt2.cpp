@@ -17,10 +17,8 @@ at::Tensor gpt2_block(std::int64_t number, const at::Tensor& x, const Pass& pass
       attention(qkv.narrow(1, 0, width).contiguous(), qkv.narrow(1, width, width).contiguous(),
                 qkv.narrow(1, 2 * width, width).contiguous(),
                 {.heads = model.heads,
-                 .kv_heads = model.heads,
                  .scale = 1 / std::sqrt(static_cast<double>(width / model.heads)),
-                 .causal = true,
-                 .bias = {}});
+                 .causal = true});
   const at::Tensor middle =
       x + dropped(pass, block + ".attn", model.dropout, affine(pass, block + ".attn.c_proj", attended));
   const at::Tensor inner = affine(pass, block + ".mlp.c_fc", layer_normed(pass, block + ".ln_2", middle));
@@ -38,7 +36,7 @@ at::Tensor gpt2_loss(const Pass& pass, const SampleBatch& sample) {
                                 weight_of(here, "transformer.wpe.weight").narrow(0, 0, ids.size(0));
     at::Tensor x = dropped(here, embedding, here.model.dropout, embedded);
     for (std::int64_t block = 0; block < here.model.layers; ++block) x = gpt2_block(block, x, here);
-    return at::matmul(layer_normed(here, "transformer.ln_f", x), weight_of(here, head + ".weight").t());
+    return affine(here, head, layer_normed(here, "transformer.ln_f", x));
   });
 }
 

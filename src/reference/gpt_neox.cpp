@@ -23,13 +23,9 @@ at::Tensor gpt_neox_block(std::int64_t number, const at::Tensor& x, const Pass& 
   const auto heads =
       product(pass, self + ".query_key_value", in).view({x.size(0), model.heads, -1}).chunk(3, 2);
   const auto rows = [&](std::size_t part) { return heads[part].reshape(x.sizes()); };
-  const at::Tensor attended =
-      attention(rotated(rows(0), model.heads, model), rotated(rows(1), model.heads, model), rows(2),
-                {.heads = model.heads,
-                 .kv_heads = model.heads,
-                 .scale = 1 / std::sqrt(static_cast<double>(head_size(model))),
-                 .causal = true,
-                 .bias = {}});
+  const at::Tensor attended = attention(
+      rotated(rows(0), model.heads, model), rotated(rows(1), model.heads, model), rows(2),
+      {.heads = model.heads, .scale = 1 / std::sqrt(static_cast<double>(head_size(model))), .causal = true});
   const at::Tensor middle = x + dropped(pass, self, model.dropout, product(pass, self + ".dense", attended));
   const at::Tensor mlp_in =
       layer_normed(pass, block + ".post_attention_layernorm", model.use_parallel_residual ? x : middle);
@@ -47,8 +43,7 @@ at::Tensor gpt_neox_loss(const Pass& pass, const SampleBatch& sample) {
     at::Tensor x = dropped(here, embedding, here.model.dropout,
                            weight_of(here, embedding + ".weight").index_select(0, ids));
     for (std::int64_t block = 0; block < here.model.layers; ++block) x = gpt_neox_block(block, x, here);
-    return at::matmul(layer_normed(here, "gpt_neox.final_layer_norm", x),
-                      weight_of(here, head + ".weight").t());
+    return affine(here, head, layer_normed(here, "gpt_neox.final_layer_norm", x));
   });
 }
 

@@ -42,10 +42,7 @@ at::Tensor vit_block(std::int64_t number, const at::Tensor& x, const Pass& pass)
   const at::Tensor in = layer_normed(pass, block + ".layernorm_before", x);
   const at::Tensor attended = attention(
       affine(pass, self + ".query", in), affine(pass, self + ".key", in), affine(pass, self + ".value", in),
-      {.heads = model.heads,
-       .kv_heads = model.heads,
-       .scale = 1 / std::sqrt(static_cast<double>(model.hidden_size / model.heads)),
-       .bias = {}});
+      {.heads = model.heads, .scale = 1 / std::sqrt(static_cast<double>(model.hidden_size / model.heads))});
   const at::Tensor middle = x + dropped(pass, block + ".attention", model.dropout,
                                         affine(pass, block + ".attention.output.dense", attended));
   const at::Tensor inner =

@@ -62,8 +62,7 @@ at::Tensor self_attention(std::int64_t number, const std::string& self, const at
                           .kv_heads = model.kv_heads,
                           .scale = model.attention_multiplier > 0 ? model.attention_multiplier : usual,
                           .causal = true,
-                          .window = has_window(model, number) ? model.window : 0,
-                          .bias = {}};
+                          .window = has_window(model, number) ? model.window : 0};
   const at::Tensor attended = attention(placed(q, number, model.heads, model),
                                         placed(k, number, model.kv_heads, model), qkv[2], options);
   return adapted(pass, {self + ".o_proj"}, attended)[0];
@@ -94,7 +93,7 @@ at::Tensor llama_block(std::int64_t number, const at::Tensor& x, const Pass& pas
 }  // namespace
 
 at::Tensor llama_loss(const Pass& pass, const SampleBatch& sample) {
-  const std::string head = pass.model.tie_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
+  const std::string head = pass.model.tie_embeddings ? "model.embed_tokens" : "lm_head";
   return sum_over_sequences(pass, sample, [&](const Pass& here, const at::Tensor& ids) {
     const ModelOptions& model = here.model;
     at::Tensor x = weight_of(here, "model.embed_tokens.weight").index_select(0, ids);
@@ -103,7 +102,7 @@ at::Tensor llama_loss(const Pass& pass, const SampleBatch& sample) {
                   .to(x.scalar_type());
     x = x * model.embedding_multiplier;
     for (std::int64_t block = 0; block < model.layers; ++block) x = llama_block(block, x, here);
-    return at::matmul(rms_normed(here, "model.norm", x), weight_of(here, head).t()) / model.logits_scaling;
+    return affine(here, head, rms_normed(here, "model.norm", x)) / model.logits_scaling;
   });
 }
 

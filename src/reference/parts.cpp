@@ -98,10 +98,11 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   const auto by_head = [](const at::Tensor& rows, std::int64_t heads) {
     return rows.view({rows.size(0), heads, -1}).transpose(0, 1);
   };
-  const std::int64_t shared = options.heads / options.kv_heads;  // query heads of one key head
+  const std::int64_t kv_heads = options.kv_heads > 0 ? options.kv_heads : options.heads;
+  const std::int64_t shared = options.heads / kv_heads;  // query heads of one key head
   const at::Tensor queries = by_head(q, options.heads);
-  const at::Tensor keys = by_head(k, options.kv_heads).repeat_interleave(shared, 0);
-  const at::Tensor values = by_head(v, options.kv_heads).repeat_interleave(shared, 0);
+  const at::Tensor keys = by_head(k, kv_heads).repeat_interleave(shared, 0);
+  const at::Tensor values = by_head(v, kv_heads).repeat_interleave(shared, 0);
   at::Tensor scores = widened(at::matmul(queries, keys.transpose(1, 2))) * options.scale;
   if (options.bias.defined()) scores = scores + options.bias;
   if (options.causal) {

@@ -68,11 +68,11 @@ struct Pass {
 
 struct Attention {
   std::int64_t heads = 1;
-  std::int64_t kv_heads = 1;
+  std::int64_t kv_heads = 0;  ///< 0: as many as heads
   double scale = 1;
   bool causal = false;
   std::int64_t window = 0;  ///< a query sees itself and window - 1 positions before it; 0: all
-  at::Tensor bias;          ///< [heads, queries, keys], added to the scores; undefined: none
+  at::Tensor bias = {};     ///< [heads, queries, keys], added to the scores; undefined: none
 };
 /// q [queries, heads x d], k and v [keys, kv_heads x d] -> [queries, heads x d].
 [[nodiscard]] at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

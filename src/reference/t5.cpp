@@ -68,15 +68,13 @@ at::Tensor t5_stack(const at::Tensor& ids, const at::Tensor& encoded, const Pass
     const std::string block = str(stack, ".block.", i, ".layer.");
     const at::Tensor in = rms_normed(pass, block + "0.layer_norm", x);
     // T5 does not scale its scores.
-    const at::Tensor attended =
-        t5_attention(block + "0.SelfAttention", in, in, pass,
-                     {.heads = model.heads, .kv_heads = model.heads, .causal = decodes, .bias = bias});
+    const at::Tensor attended = t5_attention(block + "0.SelfAttention", in, in, pass,
+                                             {.heads = model.heads, .causal = decodes, .bias = bias});
     x = x + dropped(pass, block + "0", model.dropout, attended);
     if (decodes) {
       const at::Tensor of_queries = rms_normed(pass, block + "1.layer_norm", x);
       const at::Tensor from_source =
-          t5_attention(block + "1.EncDecAttention", of_queries, encoded, pass,
-                       {.heads = model.heads, .kv_heads = model.heads, .bias = {}});
+          t5_attention(block + "1.EncDecAttention", of_queries, encoded, pass, {.heads = model.heads});
       x = x + dropped(pass, block + "1", model.dropout, from_source);
     }
     x = t5_feed_forward(block + (decodes ? "2" : "1"), x, pass);
@@ -97,8 +95,7 @@ at::Tensor t5_loss(const Pass& pass, const SampleBatch& sample) {
   const at::Tensor encoded = t5_stack(at::tensor(sample.ids, at::kLong), {}, pass);
   at::Tensor x = t5_stack(one_later(targets), encoded, pass);
   if (model.tie_embeddings) x = x / std::sqrt(static_cast<double>(model.hidden_size));
-  const at::Tensor& head = weight_of(pass, model.tie_embeddings ? "shared.weight" : "lm_head.weight");
-  return cross_entropy(at::matmul(x, head.t()), targets);
+  return cross_entropy(affine(pass, model.tie_embeddings ? "shared" : "lm_head", x), targets);
 }
 
 }  // namespace echelon::reference
