@@ -1,7 +1,5 @@
 #include "families/model_config.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/number.h"
 #include "base/str.h"

@@ -4,7 +4,6 @@
 #include <ATen/SDPBackend.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <algorithm>
 #include <limits>
 
 #include "base/error.h"
