@@ -44,24 +44,15 @@ void CausalModel::add_head(const std::string& norm, const ShapeTable& shapes, co
   }
 }
 
-void CausalModel::add_adapter(Linear& linear, const std::vector<AdaptedMatrix>& adapted,
-                              const LoraOptions& lora) {
-  const auto is_adapted = [&](const Parameter::Part& part) {
-    return std::any_of(adapted.begin(), adapted.end(),
-                       [&](const AdaptedMatrix& matrix) { return matrix.module == module_of(part.name); });
-  };
-  const auto& parts = linear.weight->parts();
-  if (std::none_of(parts.begin(), parts.end(), is_adapted)) return;
-  linear.adapter.emplace(*linear.weight, adapted, lora);
-  shared_.push_back({linear.adapter->a(), {}});
-  shared_.push_back({linear.adapter->b(), {}});
-}
-
 void CausalModel::add_adapters(const LoraOptions& lora) {
   const std::vector<AdaptedMatrix> adapted = adapted_matrices(options_, lora);
   for (Block& block : blocks_) {
-    for (Linear* linear : {&block.attention.in, &block.attention.out, &block.mlp.inner, &block.mlp.outer})
-      add_adapter(*linear, adapted, lora);
+    for (Linear* linear : {&block.attention.in, &block.attention.out, &block.mlp.inner, &block.mlp.outer}) {
+      linear->adapter = Adapter::of(*linear->weight, adapted, lora);
+      if (!linear->adapter) continue;
+      shared_.push_back({linear->adapter->a(), {}});
+      shared_.push_back({linear->adapter->b(), {}});
+    }
   }
 }
 

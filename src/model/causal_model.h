@@ -70,8 +70,6 @@ class CausalModel : public Model {
  private:
   class TokenByToken;  ///< its decoder: generate/causal_decoder.cpp
 
-  /// Gives the product those adapters that are of its matrices, if any.
-  void add_adapter(Linear& linear, const std::vector<AdaptedMatrix>& adapted, const LoraOptions& lora);
   /// What `of` adds to the residual stream, after dropout.
   [[nodiscard]] at::Tensor dropped(const at::Tensor& x, const Layer& of, const Pass& pass) const;
   /// x [tokens, hidden] -> the same shape; runs within the block's layer.

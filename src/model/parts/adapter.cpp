@@ -7,10 +7,11 @@
 
 namespace echelon {
 
-Adapter::Adapter(const Parameter& product, const std::vector<AdaptedMatrix>& adapted, const LoraOptions& lora)
-    : scale_(lora_scale(lora)), dropout_(lora.dropout) {
+std::optional<Adapter> Adapter::of(const Parameter& product, const std::vector<AdaptedMatrix>& adapted,
+                                   const LoraOptions& lora) {
   std::vector<Parameter::Part> down;
   std::vector<Parameter::Part> up;
+  std::vector<ops::Columns> places;
   std::int64_t column = 0;
   for (const Parameter::Part& part : product.parts()) {
     const std::string_view module = module_of(part.name);
@@ -20,15 +21,19 @@ Adapter::Adapter(const Parameter& product, const std::vector<AdaptedMatrix>& ada
     if (chosen != adapted.end()) {
       down.push_back({adapter_a(module), {lora.rank, part.shape[1]}});
       up.push_back({adapter_b(module), {outputs, lora.rank}});
-      places_.push_back({column, outputs});
+      places.push_back({column, outputs});
     }
     column += outputs;
   }
-  site_ = down.front().name;
+  if (down.empty()) return {};
+  Adapter made(lora);
+  made.places_ = std::move(places);
+  made.site_ = down.front().name;
   // Kaiming's uniform distribution with a = sqrt(5), as peft has it.
   const auto bound = static_cast<float>(1.0 / std::sqrt(static_cast<double>(product.shape()[1])));
-  a_ = std::make_shared<Parameter>(std::move(down), InitSpec{InitSpec::Kind::kUniform, bound});
-  b_ = std::make_shared<Parameter>(std::move(up), InitSpec{InitSpec::Kind::kConstant, 0.0F});
+  made.a_ = std::make_shared<Parameter>(std::move(down), InitSpec{InitSpec::Kind::kUniform, bound});
+  made.b_ = std::make_shared<Parameter>(std::move(up), InitSpec{InitSpec::Kind::kConstant, 0.0F});
+  return made;
 }
 
 at::Tensor Adapter::added_to(const at::Tensor& y, const at::Tensor& x, const ops::Recompute& x_again,

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,11 @@ namespace echelon {
 /// to the columns of each. Stacked products have one input, and so one mask of dropout.
 class Adapter {
  public:
-  /// Makes the parameters, which belong to the unit that is gathered for the whole pass. `product`: the
-  /// weight of which `adapted` are parts; at least one is.
-  Adapter(const Parameter& product, const std::vector<AdaptedMatrix>& adapted, const LoraOptions& lora);
+  /// Makes the parameters, which belong to the unit that is gathered for the whole pass. Nothing: no part of
+  /// `product`, a weight, is among `adapted`.
+  [[nodiscard]] static std::optional<Adapter> of(const Parameter& product,
+                                                 const std::vector<AdaptedMatrix>& adapted,
+                                                 const LoraOptions& lora);
 
   /// The A of every adapter, stacked: [adapters * rank, inputs].
   [[nodiscard]] const std::shared_ptr<Parameter>& a() const { return a_; }
@@ -28,6 +31,8 @@ class Adapter {
                                     const Batch& draws) const;
 
  private:
+  explicit Adapter(const LoraOptions& lora) : scale_(lora_scale(lora)), dropout_(lora.dropout) {}
+
   std::shared_ptr<Parameter> a_;
   std::shared_ptr<Parameter> b_;
   std::vector<ops::Columns> places_;
