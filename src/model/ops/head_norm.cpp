@@ -42,13 +42,8 @@ struct HeadNorm : torch::autograd::Function<HeadNorm> {
     ctx->saved_data["q"] = reinterpret_cast<std::int64_t>(q);
     ctx->saved_data["k"] = reinterpret_cast<std::int64_t>(k);
     ctx->saved_data["rounding"] = static_cast<std::int64_t>(arithmetic.rounding);
-    if (const DeviceKernels* device = device_kernels(qkv)) {
-      on_device(*device, qkv, q_value, of_q, y, inv_q, arithmetic);
-      on_device(*device, qkv, k_value, of_k, y, inv_k, arithmetic);
-    } else {
-      on_cpu(qkv, q_value, of_q, y, inv_q, arithmetic);
-      on_cpu(qkv, k_value, of_k, y, inv_k, arithmetic);
-    }
+    norm(qkv, q_value, of_q, y, inv_q, arithmetic);
+    norm(qkv, k_value, of_k, y, inv_k, arithmetic);
     y.narrow(1, values, kv_width).copy_(qkv.narrow(1, values, kv_width));
     return y;
   }
@@ -64,30 +59,46 @@ struct HeadNorm : torch::autograd::Function<HeadNorm> {
     const std::int64_t kv_width = of_k.heads * k.value.numel();
     const std::int64_t values = of_k.first + kv_width;
     at::Tensor dx = at::empty_like(dy);
-    const bool device = device_kernels(dy) != nullptr;
-    const auto gradient = device ? on_device_backward : on_cpu_backward;
-    const at::Tensor dq = gradient(dy, saved[0], q, of_q, saved[1], dx, rounding);
-    const at::Tensor dk = gradient(dy, saved[0], k, of_k, saved[2], dx, rounding);
+    const at::Tensor dq = norm_backward(dy, saved[0], q, of_q, saved[1], dx, rounding);
+    const at::Tensor dk = norm_backward(dy, saved[0], k, of_k, saved[2], dx, rounding);
     dx.narrow(1, values, kv_width).copy_(dy.narrow(1, values, kv_width));
     return {dx, deposit(q, dq), deposit(k, dk), {}, {}, {}, {}};
   }
 
  private:
-  static void on_cpu(const at::Tensor& x, const at::Tensor& weight, const Columns& columns,
-                     const at::Tensor& y, const at::Tensor& inv_rms, const Arithmetic& arithmetic) {
+  static void norm(const at::Tensor& x, const at::Tensor& weight, const Columns& columns, const at::Tensor& y,
+                   const at::Tensor& inv_rms, const Arithmetic& arithmetic) {
+    const std::int64_t n = weight.numel();
+    if (const DeviceKernels* device = device_kernels(x)) {
+      const at::Tensor dense = columns.dense(x, n);
+      const at::Tensor normed = at::empty_like(dense);
+      device->rms_norm(dense, {}, {}, weight, normed, inv_rms.view({-1}), arithmetic.eps,
+                       arithmetic.rounding);
+      columns.put(normed, y, n);
+      return;
+    }
     for_all_rows(x, 32, [&]<class T>(ElementTag<T>, std::int64_t first, std::int64_t rows) {
       const std::int64_t at = first * x.size(1) + columns.first;
       kernels::kernels<T>().rms_norm(in<T>(x) + at, nullptr, nullptr, in<T>(weight), out<T>(y) + at,
                                      out<float>(inv_rms) + first * columns.heads,
-                                     {columns.heads, weight.numel(), rows, x.size(1)},
-                                     static_cast<float>(arithmetic.eps), arithmetic.rounding);
+                                     {columns.heads, n, rows, x.size(1)}, static_cast<float>(arithmetic.eps),
+                                     arithmetic.rounding);
     });
   }
 
-  static at::Tensor on_cpu_backward(const at::Tensor& dy, const at::Tensor& x, const Parameter& weight,
-                                    const Columns& columns, const at::Tensor& inv_rms, const at::Tensor& dx,
-                                    NormRounding rounding) {
+  /// Returns the gradient of the weight.
+  static at::Tensor norm_backward(const at::Tensor& dy, const at::Tensor& x, const Parameter& weight,
+                                  const Columns& columns, const at::Tensor& inv_rms, const at::Tensor& dx,
+                                  NormRounding rounding) {
     const std::int64_t n = weight.value.numel();
+    if (const DeviceKernels* device = device_kernels(x)) {
+      at::Tensor dw = at::empty({n}, inv_rms.options());
+      const at::Tensor dense = at::empty({x.size(0) * columns.heads, n}, x.options());
+      device->rms_norm_backward(columns.dense(dy, n), {}, columns.dense(x, n), weight.value,
+                                inv_rms.view({-1}), dense, dw, rounding);
+      columns.put(dense, dx, n);
+      return dw;
+    }
     const PartialSums dw(weight, x);
     for_each_partial(x, [&]<class T>(ElementTag<T>, std::int64_t p, std::int64_t first, std::int64_t rows) {
       const std::int64_t at = first * x.size(1) + columns.first;
@@ -96,27 +107,6 @@ struct HeadNorm : torch::autograd::Function<HeadNorm> {
                                               dw.row(p), {columns.heads, n, rows, x.size(1)}, rounding);
     });
     return dw.total();
-  }
-
-  static void on_device(const DeviceKernels& device, const at::Tensor& x, const at::Tensor& weight,
-                        const Columns& columns, const at::Tensor& y, const at::Tensor& inv_rms,
-                        const Arithmetic& arithmetic) {
-    const at::Tensor dense = columns.dense(x, weight.numel());
-    const at::Tensor normed = at::empty_like(dense);
-    device.rms_norm(dense, {}, {}, weight, normed, inv_rms.view({-1}), arithmetic.eps, arithmetic.rounding);
-    columns.put(normed, y, weight.numel());
-  }
-
-  static at::Tensor on_device_backward(const at::Tensor& dy, const at::Tensor& x, const Parameter& weight,
-                                       const Columns& columns, const at::Tensor& inv_rms,
-                                       const at::Tensor& dx, NormRounding rounding) {
-    const std::int64_t n = weight.value.numel();
-    at::Tensor dw = at::empty({n}, inv_rms.options());
-    const at::Tensor dense = at::empty({x.size(0) * columns.heads, n}, x.options());
-    device_kernels(x)->rms_norm_backward(columns.dense(dy, n), {}, columns.dense(x, n), weight.value,
-                                         inv_rms.view({-1}), dense, dw, rounding);
-    columns.put(dense, dx, n);
-    return dw;
   }
 };
 
