@@ -1,17 +1,14 @@
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <array>
 
+#include "model/ops/access.h"
 #include "model/ops/ops.h"
 #include "model/ops/products/widened_product.h"
 
 namespace echelon::ops {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 /// Samples that are widened together.
 constexpr std::int64_t kSamples = 32;

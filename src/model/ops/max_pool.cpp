@@ -1,14 +1,11 @@
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 
+#include "model/ops/access.h"
 #include "model/ops/device_kernels.h"
 #include "model/ops/ops.h"
 
 namespace echelon::ops {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 /// For GPUs, where ATen's backward adds atomically and train.deterministic refuses it. Windows do not
 /// overlap, so each element only checks whether its window has chosen it.
