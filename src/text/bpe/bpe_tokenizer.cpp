@@ -1,6 +1,7 @@
 #include "text/bpe/bpe_tokenizer.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -21,7 +22,7 @@ constexpr std::string_view kByteLevelPattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 std::vector<AddedToken> added_tokens(const TokenizerJson& json, bool normalized) {
-  const TextNormalizer normalizer(json.normalizers);
+  const TextNormalizer normalizer(json.steps.normalizers);
   std::vector<AddedToken> chosen;
   for (AddedToken token : json.added_tokens) {
     if (token.normalized != normalized) continue;
@@ -38,7 +39,7 @@ std::vector<std::string> texts_by_id(const TokenizerJson& json) {
     all[static_cast<std::size_t>(id)] = std::move(text);
   };
   const auto shown = [&](const std::string& token) {
-    return json.byte_level ? bytes_of(token).value_or(token) : token;
+    return json.steps.byte_level ? bytes_of(token).value_or(token) : token;
   };
   for (const auto& [token, id] : json.vocab) set(id, shown(token));
   for (const AddedToken& token : json.added_tokens) {
@@ -49,7 +50,7 @@ std::vector<std::string> texts_by_id(const TokenizerJson& json) {
 
 std::variant<BytePairs, UnigramPieces> pieces_of(const TokenizerJson& json, std::string_view name) {
   if (const auto* model = std::get_if<UnigramModel>(&json.model)) return UnigramPieces(json.vocab, *model);
-  const auto letters = json.byte_level ? BytePairs::Letters::kBytes : BytePairs::Letters::kCharacters;
+  const auto letters = json.steps.byte_level ? BytePairs::Letters::kBytes : BytePairs::Letters::kCharacters;
   return BytePairs(json.vocab, std::get<BytePairModel>(json.model), letters, name);
 }
 
@@ -81,8 +82,8 @@ std::string with_signs(std::string_view text, const MetaspaceStep& step, bool is
 class BpeEncoder final : public TextEncoder {
  public:
   explicit BpeEncoder(const BpeTokenizer& tokenizer)
-      : tokenizer_(tokenizer), normalizer_(tokenizer.normalizers_) {
-    for (const auto& split : tokenizer.splits_) matchers_.emplace_back(split.pattern);
+      : tokenizer_(tokenizer), normalizer_(tokenizer.steps_.normalizers) {
+    for (const auto& split : tokenizer.steps_.splits) matchers_.emplace_back(split.pattern);
   }
 
   void encode(std::string_view text, std::vector<std::int32_t>& ids) override { encode_typed(text, {}, ids); }
@@ -104,7 +105,7 @@ class BpeEncoder final : public TextEncoder {
       const bool looks = !tokenizer_.normalized_tokens_.empty();
       const auto typed_here = looks ? moved(part, typed, begin, normalize) : std::vector<TextSpan>();
       std::string normal;
-      if (!tokenizer_.normalizers_.empty()) part = normal = normalize(part);
+      if (!tokenizer_.steps_.normalizers.empty()) part = normal = normalize(part);
       const auto on_normal_text = [&](std::string_view words) {
         begin_ = is_first ? part.data() : nullptr;
         split(words, 0);
@@ -117,15 +118,16 @@ class BpeEncoder final : public TextEncoder {
   /// Sends `text` through the splits from number `step` on.
   void split(std::string_view text, std::size_t step) {
     if (step != tokenizer_.prefix_at_) return split_by(text, step);
-    if (tokenizer_.metaspace_)
-      return split_by(with_signs(text, *tokenizer_.metaspace_, text.data() == begin_), step);
-    if (tokenizer_.add_prefix_space_ && !text.starts_with(' ')) return split_by(str(" ", text), step);
+    const TokenizerSteps& steps = tokenizer_.steps_;
+    if (steps.metaspace) return split_by(with_signs(text, *steps.metaspace, text.data() == begin_), step);
+    if (steps.byte_level && steps.byte_level->add_prefix_space && !text.starts_with(' '))
+      return split_by(str(" ", text), step);
     split_by(text, step);
   }
 
   void split_by(std::string_view text, std::size_t step) {
-    if (step == tokenizer_.splits_.size()) return add_word(text);
-    const auto& rule = tokenizer_.splits_[step];
+    if (step == tokenizer_.steps_.splits.size()) return add_word(text);
+    const auto& rule = tokenizer_.steps_.splits[step];
     for_each_piece(text, matchers_[step], rule.behavior, rule.invert,
                    [&](std::string_view piece) { split(piece, step + 1); });
   }
@@ -188,24 +190,18 @@ BpeTokenizer::BpeTokenizer(std::string_view json, std::string_view name)
 BpeTokenizer::BpeTokenizer(const TokenizerJson& json, std::string_view name, std::uint64_t digest)
     : raw_tokens_(added_tokens(json, false)),
       normalized_tokens_(added_tokens(json, true)),
-      normalizers_(json.normalizers),
-      splits_(json.splits),
-      prefix_at_(json.splits.size()),
-      add_prefix_space_(json.byte_level && json.byte_level->add_prefix_space),
-      metaspace_(json.metaspace),
-      decoders_(json.decoders),
+      steps_(json.steps),
+      prefix_at_(json.steps.splits.size()),
       pieces_(pieces_of(json, name)),
-      bos_id_(json.bos_id),
-      eos_id_(json.eos_id),
       digest_(digest),
       texts_(texts_by_id(json)) {
   for (const AddedToken& token : json.added_tokens) names_.emplace(token.id, token.content);
-  if (json.byte_level && json.byte_level->use_regex) {
-    splits_.push_back({SplitPattern(kByteLevelPattern, "ByteLevel"), false, SplitBehavior::kIsolated});
+  if (steps_.byte_level && steps_.byte_level->use_regex) {
+    steps_.splits.push_back({SplitPattern(kByteLevelPattern, "ByteLevel"), false, SplitBehavior::kIsolated});
   }
-  if (json.metaspace && json.metaspace->split) {
-    splits_.push_back(
-        {SplitPattern::literal(json.metaspace->sign, "Metaspace"), false, SplitBehavior::kMergedWithNext});
+  if (steps_.metaspace && steps_.metaspace->split) {
+    steps_.splits.push_back(
+        {SplitPattern::literal(steps_.metaspace->sign, "Metaspace"), false, SplitBehavior::kMergedWithNext});
   }
 }
 
@@ -220,7 +216,7 @@ std::string BpeTokenizer::name_of(std::int32_t id) const {
 
 std::string BpeTokenizer::piece_of(std::int32_t id) const {
   if (id < 0 || id >= vocab_size() || texts_[static_cast<std::size_t>(id)].empty()) return name_of(id);
-  return bytes_of_token(texts_[static_cast<std::size_t>(id)], decoders_);
+  return bytes_of_token(texts_[static_cast<std::size_t>(id)], steps_.decoders);
 }
 
 std::int64_t BpeTokenizer::vocab_size() const {
@@ -237,7 +233,7 @@ std::string BpeTokenizer::decode(std::span<const std::int32_t> ids) const {
     const std::string& text = texts_[static_cast<std::size_t>(id)];
     if (!text.empty()) tokens.push_back(text);
   }
-  return replace_invalid_utf8(decode_tokens(std::move(tokens), decoders_));
+  return replace_invalid_utf8(decode_tokens(std::move(tokens), steps_.decoders));
 }
 
 }  // namespace echelon::data

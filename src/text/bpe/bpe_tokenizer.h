@@ -1,7 +1,6 @@
 #pragma once
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,8 +31,8 @@ class BpeTokenizer final : public Tokenizer {
   [[nodiscard]] std::string name_of(std::int32_t id) const override;
   [[nodiscard]] std::string piece_of(std::int32_t id) const override;
   [[nodiscard]] std::int64_t vocab_size() const override;
-  [[nodiscard]] std::int32_t bos_id() const override { return bos_id_; }
-  [[nodiscard]] std::int32_t eos_id() const override { return eos_id_; }
+  [[nodiscard]] std::int32_t bos_id() const override { return steps_.bos_id; }
+  [[nodiscard]] std::int32_t eos_id() const override { return steps_.eos_id; }
   [[nodiscard]] std::uint64_t digest() const override { return digest_; }
 
  private:
@@ -42,15 +41,9 @@ class BpeTokenizer final : public Tokenizer {
 
   AddedTokenFinder raw_tokens_;
   AddedTokenFinder normalized_tokens_;
-  std::vector<NormalizerStep> normalizers_;
-  std::vector<SplitStep> splits_;  ///< ByteLevel's own regular expression included
-  std::size_t prefix_at_;          ///< the split in front of which ByteLevel or Metaspace begins
-  bool add_prefix_space_;
-  std::optional<MetaspaceStep> metaspace_;
-  std::vector<DecoderStep> decoders_;
+  TokenizerSteps steps_;   ///< with the split of ByteLevel or Metaspace itself
+  std::size_t prefix_at_;  ///< the split in front of which ByteLevel or Metaspace begins
   std::variant<BytePairs, UnigramPieces> pieces_;
-  std::int32_t bos_id_;
-  std::int32_t eos_id_;
   std::uint64_t digest_;
   std::map<std::int32_t, std::string> names_;  ///< of added tokens
   std::vector<std::string> texts_;             ///< of each id, for decoding; empty: none

@@ -247,8 +247,8 @@ void find_document_ends(const JsonField& root, TokenizerJson& out) {
                                                   "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"};
   const auto frame = read_frame(root);
   // A template without a token in front says that there is none.
-  out.bos_id = frame ? frame->before : find_special(out.added_tokens, kBegins);
-  out.eos_id = frame && frame->after >= 0 ? frame->after : find_special(out.added_tokens, kEnds);
+  out.steps.bos_id = frame ? frame->before : find_special(out.added_tokens, kBegins);
+  out.steps.eos_id = frame && frame->after >= 0 ? frame->after : find_special(out.added_tokens, kEnds);
 }
 
 /// Whether the text behind the step can begin with what stood later in the text before it.
@@ -265,9 +265,9 @@ bool loses_begin(const NormalizerStep& step, std::string_view sign) {
 
 /// A Metaspace step of scheme "first" asks where in the text, as it was given, its part begins.
 void refuse_lost_begins(const JsonField& root, const TokenizerJson& json) {
-  if (!json.metaspace || json.metaspace->prepend != PrependScheme::kFirst) return;
-  for (const NormalizerStep& step : json.normalizers) {
-    if (loses_begin(step, json.metaspace->sign))
+  if (!json.steps.metaspace || json.steps.metaspace->prepend != PrependScheme::kFirst) return;
+  for (const NormalizerStep& step : json.steps.normalizers) {
+    if (loses_begin(step, json.steps.metaspace->sign))
       root.at("normalizer")
           .refuse(
               "none that drops characters, or replaces several at once, as the prepend_scheme of Metaspace "
@@ -293,15 +293,15 @@ TokenizerJson TokenizerJson::parse(std::string_view bytes, std::string_view name
   const JsonField root(json, str("tokenizer '", name, "': field tokenizer.json"));
   TokenizerJson out;
   read_model(root.at("model"), out);
-  out.normalizers = read_normalizers(root);
-  read_pre_tokenizers(root, out);
-  if (out.byte_level && std::holds_alternative<UnigramModel>(out.model))
+  out.steps.normalizers = read_normalizers(root);
+  read_pre_tokenizers(root, out.steps);
+  if (out.steps.byte_level && std::holds_alternative<UnigramModel>(out.model))
     root.at("pre_tokenizer").refuse("no ByteLevel step with a Unigram model");
   refuse_lost_begins(root, out);
   out.added_tokens = read_added_tokens(root, out.vocab);
   require_unique_ids(root, out);
   find_document_ends(root, out);
-  read_decoders(root, out);
+  read_decoders(root, out.steps);
   return out;
 }
 

@@ -109,19 +109,24 @@ struct UnigramModel {
   bool byte_fallback = false;
 };
 
-/// The content of a tokenizer.json, with every field known and checked. truncation, padding and offsets are
-/// left out: they do not change the ids of a whole document.
-struct TokenizerJson {
-  std::vector<AddedToken> added_tokens;
+/// The ways of a text to the words that the model splits, and back.
+struct TokenizerSteps {
   std::vector<NormalizerStep> normalizers;
   std::vector<SplitStep> splits;
   std::optional<ByteLevelStep> byte_level;
   std::optional<MetaspaceStep> metaspace;
   std::vector<DecoderStep> decoders;  ///< none with byte_level
-  Vocabulary vocab;
-  std::variant<BytePairModel, UnigramModel> model;
   std::int32_t bos_id = -1;  ///< of the post-processor, else the added token with a usual name; -1: none
   std::int32_t eos_id = -1;
+};
+
+/// The content of a tokenizer.json, with every field known and checked. truncation, padding and offsets are
+/// left out: they do not change the ids of a whole document.
+struct TokenizerJson {
+  std::vector<AddedToken> added_tokens;
+  TokenizerSteps steps;
+  Vocabulary vocab;
+  std::variant<BytePairModel, UnigramModel> model;
 
   /// Throws Error(kData) naming the field: not JSON, larger than 64 MiB, a missing, unknown or contradicting
   /// value, something that docs/data.md does not list. `name`: the file, for messages.

@@ -170,7 +170,7 @@ std::vector<NormalizerStep> read_normalizers(const JsonField& root) {
   return all;
 }
 
-void read_pre_tokenizers(const JsonField& root, TokenizerJson& out) {
+void read_pre_tokenizers(const JsonField& root, TokenizerSteps& out) {
   const auto steps = steps_of(root.find("pre_tokenizer"), "pretokenizers");
   for (const JsonField& step : steps) {
     const JsonField type = step.at("type");
@@ -198,7 +198,7 @@ void read_pre_tokenizers(const JsonField& root, TokenizerJson& out) {
   }
 }
 
-void read_decoders(const JsonField& root, TokenizerJson& out) {
+void read_decoders(const JsonField& root, TokenizerSteps& out) {
   if (!out.byte_level) {
     for (const JsonField& step : steps_of(root.at("decoder"), "decoders")) {
       out.decoders.push_back(read_decoder(step));

@@ -22,9 +22,9 @@ inline constexpr std::size_t kMostSteps = 64;
 [[nodiscard]] std::vector<NormalizerStep> read_normalizers(const JsonField& root);
 
 /// Sets splits, byte_level and metaspace.
-void read_pre_tokenizers(const JsonField& root, TokenizerJson& out);
+void read_pre_tokenizers(const JsonField& root, TokenizerSteps& out);
 
 /// Sets decoders; the pre-tokenizers have been read.
-void read_decoders(const JsonField& root, TokenizerJson& out);
+void read_decoders(const JsonField& root, TokenizerSteps& out);
 
 }  // namespace echelon::data
