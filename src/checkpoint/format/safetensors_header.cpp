@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -19,26 +20,27 @@ namespace {
 constexpr std::size_t kMaxTensors = 1'000'000;
 constexpr std::size_t kMaxMetadata = 100'000;
 
-struct DTypeName {
-  DType type;
+/// An element type of the format.
+struct TypeName {
   std::string_view name;
+  DType type;              ///< in a checkpoint
+  bool size_only = false;  ///< which cannot hold it: of the same size
 };
-constexpr std::array<DTypeName, 7> kNames{{{DType::kF32, "F32"},
-                                           {DType::kBF16, "BF16"},
-                                           {DType::kF16, "F16"},
-                                           {DType::kF64, "F64"},
-                                           {DType::kI32, "I32"},
-                                           {DType::kI64, "I64"},
-                                           {DType::kU8, "U8"}}};
-
-struct OtherType {
-  std::string_view name;
-  DType same_size;
-};
-constexpr std::array kOtherTypes{OtherType{"BOOL", DType::kU8},    OtherType{"I8", DType::kU8},
-                                 OtherType{"F8_E5M2", DType::kU8}, OtherType{"F8_E4M3", DType::kU8},
-                                 OtherType{"I16", DType::kF16},    OtherType{"U16", DType::kF16},
-                                 OtherType{"U32", DType::kI32},    OtherType{"U64", DType::kI64}};
+constexpr TypeName kTypes[] = {{"F32", DType::kF32},
+                               {"BF16", DType::kBF16},
+                               {"F16", DType::kF16},
+                               {"F64", DType::kF64},
+                               {"I32", DType::kI32},
+                               {"I64", DType::kI64},
+                               {"U8", DType::kU8},
+                               {"BOOL", DType::kU8, true},
+                               {"I8", DType::kU8, true},
+                               {"F8_E5M2", DType::kU8, true},
+                               {"F8_E4M3", DType::kU8, true},
+                               {"I16", DType::kF16, true},
+                               {"U16", DType::kF16, true},
+                               {"U32", DType::kI32, true},
+                               {"U64", DType::kI64, true}};
 
 /// A tensor and its data_offsets, counted from the end of the header.
 struct Draft {
@@ -67,12 +69,11 @@ std::string read_tensor(const Json& value, Draft& draft) {
   if (!value["dtype"].is_string()) return ": 'dtype' must be text, it is " + shown(value["dtype"]);
   TensorInfo& info = draft.tensor.info;
   const auto type = value["dtype"].get<std::string>();
-  const auto dtype = safetensors_dtype(type);
-  const auto* other = std::ranges::find(kOtherTypes, type, &OtherType::name);
-  if (!dtype && other == kOtherTypes.end())
+  const auto* known = std::ranges::find(kTypes, type, &TypeName::name);
+  if (known == std::end(kTypes))
     return str(" has the element type '", printable(type), "', which a checkpoint cannot hold");
-  info.dtype = dtype ? *dtype : other->same_size;
-  if (!dtype) draft.tensor.other_type = other->name;
+  info.dtype = known->type;
+  if (known->size_only) draft.tensor.other_type = known->name;
   const auto shape = whole_numbers(value["shape"]);
   const auto offsets = whole_numbers(value["data_offsets"]);
   if (!shape || !offsets)
@@ -166,13 +167,8 @@ std::vector<SafetensorsTensor> place(std::vector<Draft> drafts, std::uint64_t da
 }  // namespace
 
 std::string_view safetensors_name(DType type) {
-  const auto* found = std::ranges::find(kNames, type, &DTypeName::type);
-  return found == kNames.end() ? "?" : found->name;
-}
-
-std::optional<DType> safetensors_dtype(std::string_view name) {
-  const auto* found = std::ranges::find(kNames, name, &DTypeName::name);
-  return found == kNames.end() ? std::nullopt : std::optional(found->type);
+  const auto* found = std::ranges::find(kTypes, type, &TypeName::type);
+  return found == std::end(kTypes) ? "?" : found->name;
 }
 
 std::uint64_t safetensors_header_bytes(std::span<const std::byte> length, std::uint64_t file_bytes,

@@ -1,7 +1,6 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,9 +26,8 @@ struct SafetensorsTensor {
   std::string_view other_type;
 };
 
-/// "F32", "BF16", ... of an element type, and back: nothing for one that checkpoints cannot hold.
+/// "F32", "BF16", ... of an element type.
 [[nodiscard]] std::string_view safetensors_name(DType type);
-[[nodiscard]] std::optional<DType> safetensors_dtype(std::string_view name);
 
 /// Size of the JSON behind the length field: within the file and the format's limit. Throws
 /// Error(kCheckpoint) naming `what`, as all here do.
