@@ -191,18 +191,20 @@ void Ledger::Book::write_until_over() {
 }
 
 Ledger::Start Ledger::this_start(const std::vector<std::string>& hosts) {
-  Start start{.job = this_job(),
+  Start start{
+      .run = {.job = this_job(),
+              .restart = static_cast<std::int64_t>(seconds_in_environment("SLURM_RESTART_COUNT").value_or(0)),
               .ranks = static_cast<std::int64_t>(hosts.size()),
-              .began_s = process_began_s(),
-              .ran_s = process_began_s()};
-  start.restart = static_cast<std::int64_t>(seconds_in_environment("SLURM_RESTART_COUNT").value_or(0));
+              .began_s = process_began_s()},
+      .ran_s = process_began_s()};
+  RunStart& run = start.run;
   const auto stated = seconds_in_environment("ECHELON_STARTED_AT");
-  if (stated && *stated < start.began_s) start.began_s = *stated;
+  if (stated && *stated < run.began_s) run.began_s = *stated;
   if (restarts_in_place()) {
-    start.in_place = InPlace{.failed_s = seconds_in_environment("ECHELON_FAILED_AT").value_or(start.began_s),
-                             .cause = printable(environment_variable("ECHELON_RESTART_CAUSE")),
-                             .left_out = split(printable(environment_variable("ECHELON_LEFT_OUT")), ','),
-                             .nodes = without_repetitions(hosts)};
+    run.in_place = InPlace{.failed_s = seconds_in_environment("ECHELON_FAILED_AT").value_or(run.began_s),
+                           .cause = printable(environment_variable("ECHELON_RESTART_CAUSE")),
+                           .left_out = split(printable(environment_variable("ECHELON_LEFT_OUT")), ','),
+                           .nodes = without_repetitions(hosts)};
   }
   return start;
 }
@@ -220,26 +222,21 @@ Ledger::Ledger(std::filesystem::path file, Start start, std::function<double()> 
   book.goodput = take_up(book.file, book.unreadable);
   const double now = book.now_s();
   std::vector<RunStart>& starts = book.goodput.starts;
-  if (!starts.empty() && starts.back().job == start.job)
-    account_for_leaving(starts.back(), book.file.parent_path(), std::min(now, start.began_s));
+  RunStart& mine = start.run;
+  if (!starts.empty() && starts.back().job == mine.job)
+    account_for_leaving(starts.back(), book.file.parent_path(), std::min(now, mine.began_s));
   double free_s = 0;  // no second counts twice, even if one script starts the run several times
   for (RunStart& earlier : starts) {
     // Only a start that could not write its end still says "running".
     if (earlier.end == StartEnd::kRunning) earlier.end = StartEnd::kKilled;
     free_s = std::max(free_s, earlier.ended_s);
   }
-  if (starts.empty()) start.in_place.reset();  // the account was lost
+  if (starts.empty()) mine.in_place.reset();  // the account was lost
   // Nodes are held between starts in place. One may have been lost before it could account for itself.
-  const double began = std::min(now, start.in_place ? free_s : std::max(start.began_s, free_s));
-  if (start.in_place) start.in_place->redo_until = trained_in_this_allocation(starts);
-  starts.push_back({.job = std::move(start.job),
-                    .restart = start.restart,
-                    .ranks = start.ranks,
-                    .began_s = began,
-                    .ended_s = began,
-                    .end = StartEnd::kRunning,
-                    .in_place = std::move(start.in_place)});
-  book.since_s = began;
+  const double began = std::min(now, mine.in_place ? free_s : std::max(mine.began_s, free_s));
+  if (mine.in_place) mine.in_place->redo_until = trained_in_this_allocation(starts);
+  mine.began_s = mine.ended_s = book.since_s = began;
+  starts.push_back(std::move(mine));
   if (book.mine().in_place) {
     book.since_s = book.mine().ended_s = std::clamp(start.ran_s, began, now);
     book.mine()[Spent::kLaunch] = book.since_s - began;

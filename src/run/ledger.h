@@ -20,12 +20,8 @@ class Ledger : NotCopied {
  public:
   /// Describes the start that begins with this object.
   struct Start {
-    std::string job;
-    std::int64_t restart = 0;
-    std::int64_t ranks = 1;
-    double began_s = 0;  ///< since 1970
-    double ran_s = 0;    ///< since when its processes run
-    std::optional<InPlace> in_place;
+    RunStart run;       ///< its job, restart, ranks, began_s and in_place
+    double ran_s = 0;   ///< since when its processes run
     bool held = false;  ///< the file is left as it is until begin(), and for good without it
   };
   /// Returns the start that this process belongs to, from Slurm's variables. It began at ECHELON_STARTED_AT,

@@ -27,8 +27,8 @@ struct RunFiles {
   std::shared_ptr<std::atomic<double>> now = std::make_shared<std::atomic<double>>(1000);
 
   std::unique_ptr<Ledger> start(double began = 0, std::int64_t ranks = 2) {
-    return std::make_unique<Ledger>(file(), Ledger::Start{.job = "12", .ranks = ranks, .began_s = began},
-                                    clock());
+    return std::make_unique<Ledger>(
+        file(), Ledger::Start{.run = {.job = "12", .ranks = ranks, .began_s = began}}, clock());
   }
   std::function<double()> clock() const {
     return [now = now] { return now->load(); };
@@ -171,7 +171,7 @@ double leaving(const std::string& notes, double next_began, const std::string& n
   run.kill(first);
   run.note(notes);
   run.pass(5000);
-  Ledger(run.file(), {.job = next_job, .began_s = next_began}, run.clock()).end(StartEnd::kFinished);
+  Ledger(run.file(), {.run = {.job = next_job, .began_s = next_began}}, run.clock()).end(StartEnd::kFinished);
   const auto json = run.read_whole();
   EXPECT_EQ(json["starts"][0]["end"], "killed");
   EXPECT_EQ(json["starts"][1]["began"], next_began);
@@ -215,12 +215,9 @@ TEST(Ledger, TimeSinceAPeerHungWentToItsDetectionWhateverWasThoughtOfItThen) {
 
 /// The start of a job that its script makes in place after the one before.
 Ledger::Start in_place(double began, double ran) {
-  return {.job = "12",
-          .ranks = 2,
-          .began_s = began,
-          .ran_s = ran,
-          .in_place = InPlace{
-              .failed_s = 1055, .cause = "rank 1 has died", .left_out = {"n1"}, .nodes = {"n0", "n2"}}};
+  const InPlace restarted{
+      .failed_s = 1055, .cause = "rank 1 has died", .left_out = {"n1"}, .nodes = {"n0", "n2"}};
+  return {.run = {.job = "12", .ranks = 2, .began_s = began, .in_place = restarted}, .ran_s = ran};
 }
 
 TEST(Ledger, ARestartInPlaceAccountsForItsPhasesAndStepsDoneAgainAreNotLost) {
@@ -312,7 +309,8 @@ TEST(Ledger, AHeldStartIsInTheFileFromItsBeginningOrNotAtAll) {
   }
   const nlohmann::json before = run.read();
   const auto held = [&](double began) {
-    return Ledger(run.file(), {.job = "12", .ranks = 2, .began_s = began, .held = true}, run.clock());
+    return Ledger(run.file(), {.run = {.job = "12", .ranks = 2, .began_s = began}, .held = true},
+                  run.clock());
   };
   {
     auto refused = held(1000);
