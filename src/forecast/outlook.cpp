@@ -72,11 +72,12 @@ std::string place_of(const Trace& trace, std::uint32_t event) {
 
 /// The largest shares of a step, in words.
 std::string limit_of(const Outlook::Time& time) {
+  const auto waits = [&](Lane lane) { return time.timeline.wait_s[index_of(lane)]; };
   std::vector<std::pair<double, std::string>> shares{
-      {time.timeline.gather_wait_s, "waiting for weights to be gathered"},
-      {time.timeline.reduce_wait_s, "waiting for gradients to be reduced"},
-      {time.timeline.copy_wait_s, "waiting for copies between host and device"},
-      {time.timeline.host_wait_s, "waiting for the host to issue operations"}};
+      {waits(Lane::kGather), "waiting for weights to be gathered"},
+      {waits(Lane::kReduce), "waiting for gradients to be reduced"},
+      {waits(Lane::kCopy), "waiting for copies between host and device"},
+      {waits(Lane::kHost), "waiting for the host to issue operations"}};
   std::map<Cost, double> by_cost;
   for (const auto& [name, total] : time.timeline.by_name) by_cost[total.cost] += total.seconds;
   shares.emplace_back(by_cost[Cost::kProduct] + by_cost[Cost::kFp8Product], "matrix products");

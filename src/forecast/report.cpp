@@ -64,10 +64,9 @@ std::string time_lines(const ReportTitle& title, const Rehearsed& r, const Outlo
   if (t.mfu > 0) text += str(" (MFU ", percent(t.mfu), ")");
   text += str(", ", fixed(t.timeline.flops / t.step_s / kTera, 2), " done with recomputation");
   if (t.hfu > 0) text += str(" (", percent(t.hfu), ")");
-  text +=
-      str("\n  busy: compute ", percent(t.timeline.busy_s[1] / t.step_s), ", copies ",
-          percent(t.timeline.busy_s[2] / t.step_s), ", gathers ", percent(t.timeline.busy_s[3] / t.step_s),
-          ", reductions ", percent(t.timeline.busy_s[4] / t.step_s), '\n');
+  const auto busy = [&](Lane lane) { return percent(t.timeline.busy_s[index_of(lane)] / t.step_s); };
+  text += str("\n  busy: compute ", busy(Lane::kCompute), ", copies ", busy(Lane::kCopy), ", gathers ",
+              busy(Lane::kGather), ", reductions ", busy(Lane::kReduce), '\n');
   text += options.steps > 0 ? str("run: ", options.steps, " steps in ", duration(t.run_s), ", ",
                                   fixed(t.device_hours, 1), " device-hours")
                             : "run: its number of steps is known only with the data";
@@ -107,6 +106,9 @@ nlohmann::json time_json(const Rehearsed& r, const Outlook::Time& t) {
   nlohmann::json busy;
   for (std::size_t lane = 1; lane < kLanes; ++lane)
     busy[name_of(static_cast<Lane>(lane))] = t.timeline.busy_s[lane];
+  nlohmann::json waits;
+  for (const Lane lane : {Lane::kGather, Lane::kReduce, Lane::kCopy, Lane::kHost})
+    waits[name_of(lane)] = t.timeline.wait_s[index_of(lane)];
   return {{"step_time_s", t.step_s},
           {"samples_per_s", t.samples_per_s},
           {"tokens_per_s", t.tokens_per_s},
@@ -116,11 +118,7 @@ nlohmann::json time_json(const Rehearsed& r, const Outlook::Time& t) {
           {"done_tflops_per_rank", t.timeline.flops / t.step_s / 1e12},
           {"limits", t.limit},
           {"busy_s", busy},
-          {"waits_s",
-           {{"gather", t.timeline.gather_wait_s},
-            {"reduce", t.timeline.reduce_wait_s},
-            {"copy", t.timeline.copy_wait_s},
-            {"host", t.timeline.host_wait_s}}},
+          {"waits_s", waits},
           {"operations", operations},
           {"run_s", of_run(t.run_s)},
           {"device_hours", of_run(t.device_hours)},

@@ -8,16 +8,9 @@ namespace {
 
 constexpr std::size_t kStreams = 2;
 
-std::size_t index_of(Lane lane) {
-  return static_cast<std::size_t>(lane);
+Lane lane_of(const Message& message) {
+  return message.kind == OperationKind::kAllGather ? Lane::kGather : Lane::kReduce;
 }
-
-bool gathers(const Message& message) {
-  return message.kind == OperationKind::kAllGather;
-}
-
-/// The reason why a stream could not go on before a moment.
-enum class Cause : std::uint8_t { kNone, kGather, kReduce, kCopy };
 
 class Player {
  public:
@@ -76,32 +69,26 @@ class Player {
       case Event::Kind::kWait: {
         const Message& message = trace_.messages[event.index];
         if (trace_.groups[message.group].on_host) return hold_host(messages_[event.index]);
-        return hold(event.stream, messages_[event.index], gathers(message) ? Cause::kGather : Cause::kReduce);
+        return hold(event.stream, messages_[event.index], lane_of(message));
       }
       case Event::Kind::kMark:
         marks_[event.index] = std::max({stream_s_[event.stream], held_[event.stream], host_s_});
         return;
-      case Event::Kind::kHold:
-        return hold(event.stream, marks_[event.index], event.stream == 0 ? Cause::kCopy : Cause::kNone);
+      case Event::Kind::kHold: return hold(event.stream, marks_[event.index], Lane::kCopy);
       case Event::Kind::kHostHold: return hold_host(marks_[event.index]);
       case Event::Kind::kSync: return hold_host(std::max(stream_s_[event.stream], held_[event.stream]));
     }
   }
 
-  /// The stream may not go on before `until`.
-  void hold(std::uint8_t stream, double until, Cause cause) {
+  /// The stream may not go on before `until`, when the lane `cause` is done.
+  void hold(std::uint8_t stream, double until, Lane cause) {
     if (until <= stream_s_[stream]) return;
     if (stream == 0 && until > held_[0]) cause_ = cause;
     held_[stream] = std::max(held_[stream], until);
   }
   void hold_host(double until) { host_s_ = std::max(host_s_, until); }
 
-  void wait(double seconds, Cause cause) {
-    if (seconds <= 0) return;
-    if (cause == Cause::kGather) timeline_.gather_wait_s += seconds;
-    if (cause == Cause::kReduce) timeline_.reduce_wait_s += seconds;
-    if (cause == Cause::kCopy) timeline_.copy_wait_s += seconds;
-  }
+  void wait(double seconds, Lane cause) { timeline_.wait_s[index_of(cause)] += std::max(0.0, seconds); }
 
   void work(const Work& work) {
     const double seconds = rates_.seconds(work);
@@ -115,7 +102,7 @@ class Player {
     const double free_s = stream_s_[stream];
     if (stream == 0) {
       wait(held_[0] - free_s, cause_);
-      timeline_.host_wait_s += std::max(0.0, host_s_ - std::max(free_s, held_[0]));
+      wait(host_s_ - std::max(free_s, held_[0]), Lane::kHost);
     }
     const double begin = std::max({free_s, held_[stream], host_s_});
     stream_s_[stream] = begin + seconds;
@@ -137,7 +124,7 @@ class Player {
     host_s_ += rates_.launch_s();
     if (!rates_.has_device()) {
       draw(Lane::kGather, host_s_, host_s_ + seconds, message.label, 0);
-      wait(seconds, gathers(message) ? Cause::kGather : Cause::kReduce);
+      wait(seconds, lane_of(message));
       messages_[number] = stream_s_[0] = host_s_ += seconds;
       return;
     }
@@ -148,7 +135,7 @@ class Player {
     const double begin = std::max({host_s_, link_s_, stream_s_[message.stream], held_[message.stream]});
     messages_[number] = link_s_ = begin + seconds;
     stream_s_[0] += seconds * rates_.taken_by_messages();
-    draw(gathers(message) ? Lane::kGather : Lane::kReduce, begin, link_s_, message.label, 0);
+    draw(lane_of(message), begin, link_s_, message.label, 0);
   }
 
   void draw(Lane lane, double begin, double end, std::uint16_t name, std::uint16_t place) {
@@ -162,8 +149,8 @@ class Player {
   double host_s_ = 0;
   std::array<double, kStreams> stream_s_{};
   std::array<double, kStreams> held_{};
-  double link_s_ = 0;  ///< when the link between devices is free
-  Cause cause_ = Cause::kNone;
+  double link_s_ = 0;             ///< when the link between devices is free
+  Lane cause_ = Lane::kHost;      ///< of held_[0]
   std::vector<double> messages_;  ///< when each is done
   std::vector<double> marks_;
   bool draws_ = true;
@@ -178,11 +165,10 @@ void Player::repeat(const Timeline& before, double since_s, double times) {
   for (double& s : messages_) s += more;
   for (double& s : marks_) s += more;
   const auto add = [&](double& value, double old) { value += (value - old) * times; };
-  for (std::size_t lane = 0; lane < kLanes; ++lane) add(timeline_.busy_s[lane], before.busy_s[lane]);
-  add(timeline_.gather_wait_s, before.gather_wait_s);
-  add(timeline_.reduce_wait_s, before.reduce_wait_s);
-  add(timeline_.copy_wait_s, before.copy_wait_s);
-  add(timeline_.host_wait_s, before.host_wait_s);
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    add(timeline_.busy_s[lane], before.busy_s[lane]);
+    add(timeline_.wait_s[lane], before.wait_s[lane]);
+  }
   add(timeline_.flops, before.flops);
   for (auto& [name, total] : timeline_.by_name) {
     const auto found = before.by_name.find(name);

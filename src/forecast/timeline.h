@@ -19,6 +19,9 @@ enum class Lane : std::uint8_t {
 };
 inline constexpr std::size_t kLanes = 5;
 [[nodiscard]] const char* name_of(Lane lane);
+[[nodiscard]] constexpr std::size_t index_of(Lane lane) {
+  return static_cast<std::size_t>(lane);
+}
 
 /// The times that operations take.
 class Rates {
@@ -56,10 +59,7 @@ struct NameTotal {
 struct Timeline {
   double step_s = 0;
   std::array<double, kLanes> busy_s{};
-  double gather_wait_s = 0;                  ///< compute stands still for a gather
-  double reduce_wait_s = 0;                  ///< or a reduction
-  double copy_wait_s = 0;                    ///< or a copy
-  double host_wait_s = 0;                    ///< or for the host to issue something
+  std::array<double, kLanes> wait_s{};       ///< compute stands still for the lane; the host issues something
   double flops = 0;                          ///< done, recomputation included
   std::map<std::string, NameTotal> by_name;  ///< on the device that computes
   std::vector<Span> spans;                   ///< of the micro-batches that were rehearsed

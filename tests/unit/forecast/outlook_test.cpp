@@ -158,7 +158,7 @@ TEST(Outlook, DerivesRatesFromTheStep) {
   ASSERT_TRUE(o.time);
   EXPECT_EQ(o.time->step_s, 10);
   EXPECT_EQ(o.time->timeline.step_s, 10);
-  EXPECT_EQ(o.time->timeline.gather_wait_s, 1);
+  EXPECT_EQ(o.time->timeline.wait_s[index_of(Lane::kGather)], 1);
   EXPECT_EQ(o.time->samples_per_s, 4);
   EXPECT_EQ(o.time->tokens_per_s, 2048);
   EXPECT_DOUBLE_EQ(o.time->mfu, 0.4);  // 600 FLOP/s of 1500
