@@ -84,7 +84,6 @@ void Books::begin(std::shared_ptr<Activity> activity, std::function<std::int64_t
 
 forecast::Trace Books::end() {
   open_ = false;
-  if (trace_.after_passes == 0) trace_.after_passes = static_cast<std::uint32_t>(trace_.events.size());
   trace_.groups = groups_;
   return std::move(trace_);
 }
@@ -99,7 +98,6 @@ void Books::look_where() {
   const auto next = static_cast<std::uint32_t>(trace_.events.size());
   if (now.doing != doing_) {
     if (now.doing == Doing::kReadingData) trace_.passes.push_back(trace_.passes.empty() ? 0 : next);
-    if (now.doing == Doing::kUpdating && trace_.after_passes == 0) trace_.after_passes = next;
     doing_ = now.doing;
   }
   const bool in_unit = now.doing == Doing::kForward || now.doing == Doing::kBackward;

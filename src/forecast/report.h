@@ -12,7 +12,6 @@ struct ReportTitle {
   std::string device;    ///< "NVIDIA H100 SXM5 80 GB"
   std::string network;   ///< empty: none
   std::int64_t micro_batch = 0;
-  bool gpu = false;
   bool unproven = false;  ///< the times come from a profile of a GPU that is compiled in
 };
 

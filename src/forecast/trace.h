@@ -82,8 +82,7 @@ struct Trace {
   std::vector<Group> groups;
   /// Events with which each micro-batch begins; the first is 0.
   std::vector<std::uint32_t> passes;
-  std::uint32_t after_passes = 0;  ///< first event behind the last micro-batch: norm, update
-  std::uint32_t peak = 0;          ///< event at which tensors needed most memory
+  std::uint32_t peak = 0;  ///< event at which tensors needed most memory
   std::uint32_t marks = 0;
 };
 

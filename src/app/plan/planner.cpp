@@ -88,7 +88,6 @@ Plan Planner::plan(const Recipe& recipe, const forecast::JobShape& job) const {
                                   : "CPU ranks",
                 .network = network_ && job.nodes() > 1 ? network_->title : "",
                 .micro_batch = recipe.train.micro_batch_size,
-                .gpu = on_gpu(),
                 .unproven = device_ && device_->compiled_in};
   return plan;
 }

@@ -327,7 +327,6 @@ TEST(Recording, NamesThePlaceOfTheEngine) {
   EXPECT_EQ(trace.places,
             std::vector<std::string>({"batch", "forward layers.0", "backward layers.0", "update"}));
   EXPECT_EQ(trace.passes, std::vector<std::uint32_t>({0, 4, 8}));
-  EXPECT_EQ(trace.after_passes, 12U);
   EXPECT_EQ(trace.places[work_of(trace, "sqrt").place], "update");
   EXPECT_EQ(trace.names, std::vector<std::string>({"begin", "copy_", "exp", "neg", "sqrt"}));
 }

@@ -21,8 +21,7 @@ struct Reported {
                     .strategy = "full_shard",
                     .device = "NVIDIA H100 SXM5 80 GB",
                     .network = "EFA",
-                    .micro_batch = 2,
-                    .gpu = true};
+                    .micro_batch = 2};
   OutlookOptions options{.job = {.ranks = 16, .ranks_per_node = 8},
                          .steps = 1000,
                          .context_bytes = 100.0 * kReportMiB,
@@ -67,7 +66,7 @@ struct Reported {
     Outlook::Time time;
     time.timeline.step_s = 4;
     time.timeline.busy_s = {0, 3, 0.4, 2, 1};
-    time.timeline.gather_wait_s = 0.5;
+    time.timeline.wait_s[index_of(Lane::kGather)] = 0.5;
     time.timeline.flops = 6e12;
     time.timeline.by_name["mm"] = {.seconds = 2, .flops = 5e12, .bytes = 8, .count = 3};
     time.timeline.by_name["add"] = {.seconds = 0.5, .flops = 0, .bytes = 16, .count = 2};
