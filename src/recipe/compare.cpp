@@ -1,8 +1,8 @@
 #include "recipe/compare.h"
 
 #include <algorithm>
-#include <array>
 
+#include "base/number.h"
 #include "base/str.h"
 #include "recipe/check/contradictions.h"
 #include "recipe/keys/keys.h"
@@ -43,10 +43,8 @@ std::vector<Change> changes(const Recipe& then, const Recipe& now) {
 }
 
 bool describes_model(std::string_view key) {
-  static constexpr std::array<std::string_view, 6> kTraining{
-      "model.preset", "model.from", "model.init_std", "model.dropout", "lora.dropout", "lora.also_train"};
   return (key.starts_with("model.") || key.starts_with("lora.")) &&
-         std::ranges::find(kTraining, key) == kTraining.end();
+         !has_word("model.preset model.from model.init_std model.dropout lora.dropout lora.also_train", key);
 }
 
 std::vector<Change> of_model(std::vector<Change> changes) {
@@ -65,13 +63,12 @@ std::vector<Change> of_base(const std::vector<Change>& changes) {
 }
 
 std::vector<Change> of_data(std::vector<Change> changes) {
-  static constexpr std::array<std::string_view, 5> kReading{"data.workers", "data.prefetch_batches",
-                                                            "data.tokenizer", "data.on_bad_record",
-                                                            "data.max_bad_records"};
+  static constexpr std::string_view kReading =
+      "data.workers data.prefetch_batches data.tokenizer data.on_bad_record data.max_bad_records";
   std::erase_if(changes, [](const Change& change) {
     if (change.key == "run.seed") return false;
     return !change.key.starts_with("data.") || change.key.starts_with("data.validation.") ||
-           std::ranges::find(kReading, change.key) != kReading.end();
+           has_word(kReading, change.key);
   });
   return changes;
 }

@@ -66,7 +66,7 @@ std::string only_key(const std::string& leaf, const std::set<Name>& names, bool 
 }
 
 /// Returns whether one of the names in `path` is `word`, or begins or ends with it.
-bool has_word(std::string_view path, std::string_view word) {
+bool has_part(std::string_view path, std::string_view word) {
   for (std::size_t at = path.find(word); at != path.npos; at = path.find(word, at + 1)) {
     const std::size_t end = at + word.size();
     constexpr std::string_view kBorders = "._-";
@@ -138,7 +138,7 @@ std::string meant_by(std::string_view path) {
 
 std::string suggestion_for(std::string_view path) {
   for (const Absent& one : kAbsent) {
-    if (has_word(path, one.name)) return std::string(one.instead);
+    if (has_part(path, one.name)) return std::string(one.instead);
   }
   const std::string meant = meant_by(path);
   if (!meant.empty()) return str("did you mean ", meant, "?");

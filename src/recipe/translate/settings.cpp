@@ -3,7 +3,6 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.h"
 #include "base/number.h"
@@ -94,9 +93,7 @@ std::vector<Setting> read_toml(const std::string& name, std::string_view text) {
 }  // namespace
 
 bool Setting::is_off() const {
-  constexpr std::array<std::string_view, 8> kOff{"",     "false", "False",    "none",
-                                                 "None", "null",  "disabled", "[]"};
-  return std::ranges::find(kOff, text) != kOff.end();
+  return text.empty() || has_word("false False none None null disabled []", text);
 }
 
 std::vector<Setting> read_settings(const std::string& name, std::string_view text) {

@@ -121,9 +121,7 @@ class Translator : Collected {
         if (setting.text == "completion" || setting.text.find("nanogpt") != std::string::npos ||
             setting.text.find("megatron") != std::string::npos)
           chats = false;
-        if (leaf != "path" && leaf != "dataset" && leaf != "dataset_name" && leaf != "path_or_dataset" &&
-            leaf != "dataset_path")
-          continue;
+        if (!has_word("path dataset dataset_name path_or_dataset dataset_path", leaf)) continue;
         sources += (sources.empty() ? "" : " ") + setting.text;
         line = line == 0 ? setting.line : line;
       }

@@ -77,12 +77,8 @@ std::string read_bool(const std::string& text, bool& value) {
     return "";
   }
   const std::string lower = in_lower_case(text);
-  for (const std::string_view yes : {"true", "yes", "on", "y", "1"}) {
-    if (lower == yes) return "must be written true";
-  }
-  for (const std::string_view no : {"false", "no", "off", "n", "0"}) {
-    if (lower == no) return "must be written false";
-  }
+  if (has_word("true yes on y 1", lower)) return "must be written true";
+  if (has_word("false no off n 0", lower)) return "must be written false";
   return "is not true or false";
 }
 

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "base/number.h"
 #include "base/str.h"
 #include "recipe/load.h"
 #include "recipe/yaml/json_value.h"
@@ -16,8 +17,6 @@ using Json = nlohmann::ordered_json;
 
 /// Returns whether every YAML reader reads the unquoted text as a string.
 bool is_plain(const std::string& text) {
-  static constexpr std::array<std::string_view, 10> kWords{"true", "false", "yes", "no", "on",
-                                                           "off",  "null",  "y",   "n",  "nan"};
   std::string lower;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -27,7 +26,7 @@ bool is_plain(const std::string& text) {
   }
   if (text.empty() || (std::isalpha(static_cast<unsigned char>(text[0])) == 0 && text[0] != '/'))
     return false;
-  return std::ranges::find(kWords, lower) == kWords.end();
+  return !has_word("true false yes no on off null y n nan", lower);
 }
 
 std::vector<std::string> entries(const Json& value);
