@@ -83,14 +83,11 @@ class TreeBuilder : public YAML::EventHandler {
     const char first = offset(mark) < text_.size() ? text_[offset(mark)] : '\0';
     node.quoted = tag == "!" && (first == '"' || first == '\'');
     const std::string problem = scalar_problem(offset(mark), tag == "!" ? first : '\0', value);
-    if (!problem.empty()) {
-      node.kind = Node::Kind::kBroken;
-    }
-    const Position where = node.at;
+    if (!problem.empty()) node.kind = Node::Kind::kBroken;
     place(std::move(node));
     // Held back until the next event: if a missing bracket or colon makes the text run on, only the syntax
     // error that follows is reported.
-    if (!problem.empty()) held_ = {where, problem};
+    held_ = {at(mark), problem};
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,

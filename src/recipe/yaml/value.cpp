@@ -285,16 +285,14 @@ bool assign(const Key& key, const Node& value, const Position& at, Recipe& recip
 
 void copy_value(const Key& key, Recipe& from, Recipe& to) {
   std::visit(
-      [](auto target, auto source) {
-        if constexpr (!std::is_same_v<decltype(target), decltype(source)>) {
-          return;  // a key has one type
-        } else if constexpr (std::is_same_v<decltype(target), ChoiceField>) {
+      [&](auto target) {
+        const auto source = std::get<decltype(target)>(key.slot(from));
+        if constexpr (std::is_same_v<decltype(target), ChoiceField>)
           *target.value = *source.value;
-        } else {
+        else
           *target = *source;
-        }
       },
-      key.slot(to), key.slot(from));
+      key.slot(to));
 }
 
 std::string expected(const Key& key) {
