@@ -23,13 +23,4 @@ class KernelRecorder {
   [[nodiscard]] virtual std::vector<Kernel> end() = 0;
 };
 
-/// The lanes of lanes.json, by the kind of a kernel.
-enum class KernelKind : std::uint8_t { kCompute, kGather, kReduce, kCopy };
-
-/// Tells kernels of NCCL, copies and fills by their names from all others.
-[[nodiscard]] KernelKind kind_of(const Kernel& kernel);
-
-/// Seconds in which at least one of `kernels` ran. In order of their beginning.
-[[nodiscard]] double busy_s(const std::vector<Kernel>& kernels);
-
 }  // namespace echelon::profile

@@ -126,16 +126,18 @@ void Profiler::step_ended(double comm_wait_s) {
 void Profiler::write() {
   activity_.record(nullptr);
   written_ = true;
-  const RankTotals totals{
-      .steps = steps_, .engine_comm_wait_s = comm_wait_s_, .dropped_spans = log_->dropped()};
   const std::vector<ClockOffset> clocks = measure_clocks(comm_);
-  RankContext context{
-      .rank = comm_.rank(), .host = host_name(), .clock = clocks[static_cast<std::size_t>(comm_.rank())]};
+  RankContext context{.rank = comm_.rank(),
+                      .host = host_name(),
+                      .clock = clocks[static_cast<std::size_t>(comm_.rank())],
+                      .steps = steps_,
+                      .engine_comm_wait_s = comm_wait_s_,
+                      .dropped_spans = log_->dropped()};
   const std::vector<double> begins = gather_values(comm_, began_s_ - context.clock.offset_s, "profile");
   context.zero_s = *std::ranges::min_element(begins);
   std::string trouble;
   try {
-    write_part(context, totals);
+    write_part(context);
   } catch (...) {  // whatever it is: the others wait for a word
     trouble = caught();
   }
@@ -148,7 +150,7 @@ void Profiler::write() {
   }
 }
 
-void Profiler::write_part(const RankContext& context, const RankTotals& totals) {
+void Profiler::write_part(const RankContext& context) {
   fs::make_directories(folder_, Code::kEnvironment);
   std::vector<Kernel> kernels = kernels_ ? kernels_->end() : std::vector<Kernel>{};
   if (kernels_ && kernels.empty()) {
@@ -173,7 +175,7 @@ void Profiler::write_part(const RankContext& context, const RankTotals& totals) 
     std::erase_if(kernels, [this](const Kernel& kernel) { return kernel.begin_s >= ended_s_; });
   }
   sort_spans(spans);
-  nlohmann::json mine{{"report", report_of(context, spans, totals, kernels)}};
+  nlohmann::json mine{{"report", report_of(context, spans, kernels)}};
   if (in_lanes(comm_.rank(), comm_.size())) {
     const auto drawn = static_cast<std::size_t>(std::min(comm_.size(), kLanesRanks));
     mine["lanes"] = lanes_of(context, spans, kernels, kLanesBytes / drawn - kAroundLanesBytes);

@@ -44,7 +44,7 @@ class Profiler : NotCopied {
   /// Goes on without kernels if they cannot be recorded.
   void begin_kernels();
   /// Writes this rank's part into the run folder, which all ranks share; rank 0 merges the parts.
-  void write_part(const RankContext& context, const RankTotals& totals);
+  void write_part(const RankContext& context);
   /// On rank 0: merges the parts of all ranks. `troubles`: by rank, why its part is missing; an empty text:
   /// it is there.
   void merge(const std::vector<std::string>& troubles) const;

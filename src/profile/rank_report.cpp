@@ -1,5 +1,6 @@
 #include "profile/rank_report.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,17 @@ struct Cost {
   std::uint64_t bytes = 0;
 };
 
+/// Seconds in which at least one of `kernels` ran. In order of their beginning.
+double busy_s(const std::vector<Kernel>& kernels) {
+  double busy = 0;
+  double reached_s = 0;
+  for (const Kernel& kernel : kernels) {
+    busy += std::max(0.0, kernel.end_s - std::max(kernel.begin_s, reached_s));
+    reached_s = std::max(reached_s, kernel.end_s);
+  }
+  return busy;
+}
+
 nlohmann::json row(std::string_view operation, const std::string& of, const Cost& cost, bool beside) {
   return {{"operation", operation}, {"of", of},        {"seconds", cost.seconds}, {"count", cost.count},
           {"bytes", cost.bytes},    {"beside", beside}};
@@ -25,7 +37,7 @@ nlohmann::json row(std::string_view operation, const std::string& of, const Cost
 
 }  // namespace
 
-nlohmann::json report_of(const RankContext& context, const std::vector<Span>& spans, const RankTotals& totals,
+nlohmann::json report_of(const RankContext& context, const std::vector<Span>& spans,
                          const std::vector<Kernel>& kernels) {
   std::map<std::pair<SpanKind, std::string>, Cost> costs;
   std::array<double, kSpanKinds> by_kind{};
@@ -59,10 +71,10 @@ nlohmann::json report_of(const RankContext& context, const std::vector<Span>& sp
     kinds[std::string(name_of(static_cast<SpanKind>(kind)))] = by_kind[kind];
   return {{"rank", context.rank},
           {"host", context.host},
-          {"steps", totals.steps},
+          {"steps", context.steps},
           {"step_s", step_s},
-          {"engine_comm_wait_s", totals.engine_comm_wait_s},
-          {"dropped_spans", totals.dropped_spans},
+          {"engine_comm_wait_s", context.engine_comm_wait_s},
+          {"dropped_spans", context.dropped_spans},
           {"clock_offset_s", context.clock.offset_s},
           {"clock_uncertainty_s", context.clock.uncertainty_s},
           {"seconds", kinds},

@@ -30,9 +30,6 @@ std::string title(const Span& span) {
 /// Lanes of lanes.json.
 constexpr std::array<const char*, 6> kLanes{"compute", "gather", "reduce", "data", "save", "copy"};
 
-/// The index in kLanes of each KernelKind.
-constexpr std::array<std::size_t, 4> kKernelLanes{0, 1, 2, 5};
-
 /// Index in kLanes; -1: waits for other ranks and what is around units are the gaps.
 int lane_of(SpanKind kind) {
   switch (kind) {
@@ -51,6 +48,14 @@ int lane_of(SpanKind kind) {
     case SpanKind::kReduceWait: break;
   }
   return -1;
+}
+
+/// The same of a kernel: those of NCCL, copies and fills are told by their names.
+std::size_t lane_of(const Kernel& kernel) {
+  const std::string& name = kernel.name;
+  if (name.starts_with("Memcpy") || name.starts_with("Memset")) return 5;
+  if (!name.starts_with("nccl")) return 0;
+  return name.find("AllGather") != name.npos || name.find("Broadcast") != name.npos ? 1 : 2;
 }
 
 struct Block {
@@ -133,8 +138,8 @@ nlohmann::json lanes_of(const RankContext& context, const std::vector<Span>& spa
     if (!of_training(span.kind)) add(span, span.begin_s, span.end_s);
   }
   for (const Kernel& kernel : kernels) {
-    const std::size_t lane = kKernelLanes.at(static_cast<std::size_t>(kind_of(kernel)));
-    blocks[lane].push_back({context.micro(kernel.begin_s), context.micro(kernel.end_s), kernel.name});
+    blocks[lane_of(kernel)].push_back(
+        {context.micro(kernel.begin_s), context.micro(kernel.end_s), kernel.name});
   }
   // Gathers and reductions run one after the other on a rank; a save runs beside what it stalls.
   auto& saves = blocks[4];

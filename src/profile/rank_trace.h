@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -14,7 +15,10 @@ struct RankContext {
   int rank = 0;
   std::string host;
   ClockOffset clock;
-  double zero_s = 0;  ///< where the profile begins, by rank 0's clock
+  double zero_s = 0;              ///< where the profile begins, by rank 0's clock
+  std::int64_t steps = 0;         ///< that were recorded
+  double engine_comm_wait_s = 0;  ///< by the engine's own account, in all of them
+  std::uint64_t dropped_spans = 0;
 
   /// Microseconds since then.
   [[nodiscard]] double micro(double here_s) const { return (here_s - clock.offset_s - zero_s) * 1e6; }

@@ -224,7 +224,10 @@ nlohmann::json report(double factor, const std::vector<Kernel>& kernels = {}) {
     s.end_s *= factor;
     if (s.issued_s > 0) s.issued_s *= factor;
   }
-  return report_of(kContext, spans, {.steps = 1, .engine_comm_wait_s = 1.5 * factor}, kernels);
+  RankContext context = kContext;
+  context.steps = 1;
+  context.engine_comm_wait_s = 1.5 * factor;
+  return report_of(context, spans, kernels);
 }
 
 TEST(Summary, IsTheMeanOverRanks) {
