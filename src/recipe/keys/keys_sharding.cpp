@@ -61,31 +61,6 @@ std::vector<Key> gather_keys() {
   };
 }
 
-Choices types_or_unset() {
-  return choices<FloatType>({{FloatType::kUnset, "the preset's"},
-                             {FloatType::kFp32, "single precision"},
-                             {FloatType::kBf16, "bfloat16"},
-                             {FloatType::kFp16, "half precision"}});
-}
-
-Choices master_types() {
-  return choices<FloatType>({{FloatType::kUnset, "the preset's"},
-                             {FloatType::kFp32, "single precision"},
-                             {FloatType::kBf16, "bfloat16"}});
-}
-
-Choices frozen_types() {
-  return choices<FloatType>({{FloatType::kUnset, "that of `master`"},
-                             {FloatType::kFp32, "single precision"},
-                             {FloatType::kBf16, "bfloat16"}});
-}
-
-Choices types() {
-  return choices<FloatType>({{FloatType::kFp32, "single precision"},
-                             {FloatType::kBf16, "bfloat16"},
-                             {FloatType::kFp16, "half precision"}});
-}
-
 Choices presets() {
   using enum PrecisionPreset;
   return choices<PrecisionPreset>(
@@ -117,17 +92,18 @@ std::vector<Key> shard_keys() {
 }
 
 std::vector<Key> precision_keys() {
+  using enum FloatType;
+  const Choices types_or_unset = float_types({kUnset, kFp32, kBf16, kFp16}, "the preset's");
   return {
       {ECHELON_KEY(precision.preset), presets(), "",
        "Sets several types at once; a type given below overrides it."},
-      {ECHELON_KEY(precision.param), types_or_unset(), "",
-       "Type of weights and activations while computing."},
-      {ECHELON_KEY(precision.reduce), types_or_unset(), "", "Type in which gradients are summed over ranks."},
-      {ECHELON_KEY(precision.buffer), types_or_unset(), "", "Type of constant tables (rotary cos and sin)."},
-      {ECHELON_KEY(precision.output), types_or_unset(), "", "Type in which the loss gets the logits."},
-      {ECHELON_KEY(precision.master), master_types(), "",
+      {ECHELON_KEY(precision.param), types_or_unset, "", "Type of weights and activations while computing."},
+      {ECHELON_KEY(precision.reduce), types_or_unset, "", "Type in which gradients are summed over ranks."},
+      {ECHELON_KEY(precision.buffer), types_or_unset, "", "Type of constant tables (rotary cos and sin)."},
+      {ECHELON_KEY(precision.output), types_or_unset, "", "Type in which the loss gets the logits."},
+      {ECHELON_KEY(precision.master), float_types({kUnset, kFp32, kBf16}, "the preset's"), "",
        "Type of the weights that persist from step to step. bf16 needs `optim.kind: anyprecision_adamw`."},
-      {ECHELON_KEY(precision.frozen), frozen_types(), "",
+      {ECHELON_KEY(precision.frozen), float_types({kUnset, kFp32, kBf16}, "that of `master`"), "",
        "The same of units of which nothing is trained, such as the base of [adapters](lora.md)."},
       {ECHELON_KEY(precision.matmul),
        choices<Matmul>({{Matmul::kParam, "in `param`"},
@@ -136,7 +112,7 @@ std::vector<Key> precision_keys() {
       {ECHELON_KEY(precision.tf32), kAny, "",
        "GPU: fp32 products and convolutions round their inputs to TF32 (10 bits instead of 23), several "
        "times as fast. Sums stay fp32, as those of bf16 and fp16 products do."},
-      {ECHELON_KEY(precision.overrides), types(), "",
+      {ECHELON_KEY(precision.overrides), float_types({kFp32, kBf16, kFp16}), "",
        "`param` of the modules that match; of several matching patterns the last one applies. A tied "
        "embedding has that of the head."},
       {ECHELON_KEY(precision.loss_scale), NumberRange{0.0, 1e30, true, false}, "",

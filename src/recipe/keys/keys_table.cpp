@@ -2,6 +2,18 @@
 
 namespace echelon::recipe {
 
+Choices float_types(std::initializer_list<FloatType> types, const char* unset) {
+  Choices all;
+  for (const FloatType type : types) {
+    const char* meaning = type == FloatType::kUnset  ? unset
+                          : type == FloatType::kFp32 ? "single precision"
+                          : type == FloatType::kBf16 ? "bfloat16"
+                                                     : "half precision";
+    all.values.push_back({std::string(word_of(type)), meaning});
+  }
+  return all;
+}
+
 std::vector<Key> joined(const std::vector<std::vector<Key>>& parts) {
   std::vector<Key> all;
   for (const std::vector<Key>& part : parts) all.insert(all.end(), part.begin(), part.end());

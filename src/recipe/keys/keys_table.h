@@ -25,6 +25,9 @@ template <HasWords Choice>
   return all;
 }
 
+/// The rule of a key with these types of numbers; `unset`: the meaning of that word.
+[[nodiscard]] Choices float_types(std::initializer_list<FloatType> types, const char* unset = "");
+
 /// The rows of all parts, one after the other.
 [[nodiscard]] std::vector<Key> joined(const std::vector<std::vector<Key>>& parts);
 

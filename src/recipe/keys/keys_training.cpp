@@ -3,10 +3,6 @@
 namespace echelon::recipe {
 namespace {
 
-Choices low_or_single() {
-  return choices<FloatType>({{FloatType::kBf16, "bfloat16"}, {FloatType::kFp32, "single precision"}});
-}
-
 /// First the keys that all optimizers use, then those of single kinds.
 std::vector<Key> common_optim_keys() {
   return {
@@ -34,15 +30,16 @@ std::vector<Key> common_optim_keys() {
 }
 
 std::vector<Key> own_optim_keys() {
+  const Choices low_or_single = float_types({FloatType::kBf16, FloatType::kFp32});
   return {
       {ECHELON_KEY(optim.momentum), kBelowOne, "", "`sgd`: momentum coefficient."},
       {ECHELON_KEY(optim.nesterov), kAny, "", "`sgd`: Nesterov's momentum."},
       {ECHELON_KEY(optim.rho), kBelowOne, "", "`adadelta`: decay of its two averages."},
-      {ECHELON_KEY(optim.momentum_dtype), low_or_single(), "",
+      {ECHELON_KEY(optim.momentum_dtype), low_or_single, "",
        "`anyprecision_adamw`: type of the average of the gradient."},
-      {ECHELON_KEY(optim.variance_dtype), low_or_single(), "",
+      {ECHELON_KEY(optim.variance_dtype), low_or_single, "",
        "`anyprecision_adamw`: type of the average of the squared gradient."},
-      {ECHELON_KEY(optim.compensation_dtype), low_or_single(), "",
+      {ECHELON_KEY(optim.compensation_dtype), low_or_single, "",
        "`anyprecision_adamw`: type of the Kahan compensation."},
       {ECHELON_KEY(optim.kahan), kAny, "",
        "`anyprecision_adamw`: Kahan summation: rounding errors of the weights are kept and added later."},
