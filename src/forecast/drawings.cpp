@@ -18,14 +18,11 @@ constexpr double kMicro = 1e6;
 std::string escaped(const std::string& text) {
   std::string safe;
   for (const char c : text) {
-    if (c == '&') {
-      safe += "&amp;";
-    } else if (c == '<') {
-      safe += "&lt;";
-    } else if (c == '>') {
-      safe += "&gt;";
-    } else {
-      safe += c;
+    switch (c) {
+      case '&': safe += "&amp;"; break;
+      case '<': safe += "&lt;"; break;
+      case '>': safe += "&gt;"; break;
+      default: safe += c;
     }
   }
   return safe;

@@ -64,10 +64,8 @@ std::vector<Setting> read_toml(const std::string& name, std::string_view text) {
   std::string open;  // a list whose end is still to come, from its key on
   int line = 0;
   int begun = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string words = trimmed(text.substr(at, end - at));
-    at = end + 1;
+  for (const std::string& whole : split(text, '\n')) {
+    const std::string words = trimmed(whole);
     ++line;
     if (open.empty()) begun = line;
     if (words.empty() || words[0] == '#') continue;

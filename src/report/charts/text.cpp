@@ -18,22 +18,6 @@ constexpr double kHour_s = 3600;
 constexpr double kDay_s = 86'400;
 constexpr double kPercent = 100;
 
-std::string with_entities(std::string_view text) {
-  std::string safe;
-  safe.reserve(text.size());
-  for (const char c : text) {
-    switch (c) {
-      case '&': safe += "&amp;"; break;
-      case '<': safe += "&lt;"; break;
-      case '>': safe += "&gt;"; break;
-      case '"': safe += "&quot;"; break;
-      case '\'': safe += "&#39;"; break;
-      default: safe += c;
-    }
-  }
-  return safe;
-}
-
 /// A unit and how much of the quantity it is.
 struct Unit {
   const char* name;
@@ -78,7 +62,18 @@ std::string compact(double value, double step) {
 }  // namespace
 
 std::string escaped(std::string_view text) {
-  return with_entities(foreign_text(text));
+  std::string safe;
+  for (const char c : foreign_text(text)) {
+    switch (c) {
+      case '&': safe += "&amp;"; break;
+      case '<': safe += "&lt;"; break;
+      case '>': safe += "&gt;"; break;
+      case '"': safe += "&quot;"; break;
+      case '\'': safe += "&#39;"; break;
+      default: safe += c;
+    }
+  }
+  return safe;
 }
 
 std::string trimmed(double value, int digits) {
