@@ -106,7 +106,6 @@ pmix_proc_t process(const char* name_space, pmix_rank_t rank) {
 
 struct PmixClient::Self {
   pmix_proc_t proc{};
-  std::string name_space;
   CallThread calls;  ///< for blocking calls, for which PMIx has no deadline
 };
 
@@ -130,15 +129,14 @@ void PmixClient::connect() {
              ", check that the server's PMIX_* variables and its temporary folder, which must not be full, "
              "reach this process");
   }
-  self_->name_space = self_->proc.nspace;
 }
 
 PmixClient::~PmixClient() = default;
 int PmixClient::rank() const {
   return static_cast<int>(self_->proc.rank);
 }
-const std::string& PmixClient::name_space() const {
-  return self_->name_space;
+std::string PmixClient::name_space() const {
+  return self_->proc.nspace;
 }
 
 int PmixClient::job_size() const {

@@ -20,7 +20,7 @@ class PmixClient : NotCopied {
   ~PmixClient();
 
   [[nodiscard]] int rank() const;
-  [[nodiscard]] const std::string& name_space() const;
+  [[nodiscard]] std::string name_space() const;
   [[nodiscard]] double timeout_s() const { return timeout_s_; }
 
   /// Number of ranks of the job (PMIX_JOB_SIZE). Throws Error(kEnvironment).
