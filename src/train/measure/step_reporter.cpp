@@ -30,24 +30,6 @@ struct StepReporter::RankValues {
   [[nodiscard]] double work_s() const { return step_s - spent.comm_wait_s(); }
 };
 
-namespace {
-
-/// `value(rank)` of all ranks.
-template <class Ranks, class Value>
-std::vector<double> each(const Ranks& ranks, const Value& value) {
-  std::vector<double> values;
-  for (const auto& rank : ranks) values.push_back(value(rank));
-  return values;
-}
-
-template <class Ranks, class Value>
-double largest(const Ranks& ranks, const Value& value) {
-  const std::vector<double> values = each(ranks, value);
-  return *std::max_element(values.begin(), values.end());
-}
-
-}  // namespace
-
 IntervalClock::Reading StepReporter::reading() const {
   return {.now_s = steady_now_s(), .spent = step_.times()};
 }
@@ -74,7 +56,7 @@ StepReporter::RankValues StepReporter::mine(const IntervalClock::Means& means) c
 void StepReporter::add_ranks(const std::vector<RankValues>& ranks, StepMetrics& metrics) const {
   using Rank = RankValues;
   const auto bytes = [&ranks](const auto& value) {
-    return static_cast<std::uint64_t>(largest(ranks, value));
+    return static_cast<std::uint64_t>(spread_of(mapped(ranks, value)).max);
   };
   metrics.peak_rss_bytes = bytes([](const Rank& r) { return r.resident_bytes; });
   metrics.peak_device_bytes = bytes([](const Rank& r) { return r.device_bytes; });
@@ -82,11 +64,11 @@ void StepReporter::add_ranks(const std::vector<RankValues>& ranks, StepMetrics& 
                                   ? metrics.peak_device_bytes
                                   : bytes([](const Rank& r) { return r.tensor_bytes; });
   metrics.sent_bytes = bytes([](const Rank& r) { return r.sent_bytes; });
-  metrics.save_stall_s = largest(ranks, [](const Rank& r) { return r.save_stall_s; });
+  metrics.save_stall_s = spread_of(mapped(ranks, [](const Rank& r) { return r.save_stall_s; })).max;
   for (const Rank& rank : ranks)
     metrics.breakdown = metrics.breakdown.plus(rank.spent, 1 / static_cast<double>(ranks.size()));
   const auto spread = [&](const char* name, const auto& value) {
-    metrics.spread.emplace_back(name, spread_of(each(ranks, value)));
+    metrics.spread.emplace_back(name, spread_of(mapped(ranks, value)));
     return metrics.spread.back().second.max;
   };
   spread("work_s", [](const Rank& r) { return r.work_s(); });
