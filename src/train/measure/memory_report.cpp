@@ -11,14 +11,10 @@
 #include "shard/memory/host_memory.h"
 
 namespace echelon {
+namespace {
 
-std::int64_t resident_bytes() {
-  std::int64_t pages = 0;
-  std::int64_t resident = 0;
-  std::ifstream("/proc/self/statm") >> pages >> resident;
-  return resident * sysconf(_SC_PAGESIZE);
-}
-
+/// The executable part of the memory that is not mapped from a file: code that libraries compiled at run time
+/// (matrix products). Takes milliseconds.
 std::int64_t compiled_code_bytes() {
   std::ifstream maps("/proc/self/smaps");
   std::int64_t kib = 0;
@@ -42,13 +38,22 @@ std::int64_t compiled_code_bytes() {
   return kib * 1024;
 }
 
+}  // namespace
+
+std::int64_t resident_bytes() {
+  std::int64_t pages = 0;
+  std::int64_t resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
 std::int64_t peak_resident_bytes() {
   struct rusage usage {};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
 }
 
-MemoryReport memory_by_purpose(const TrainState& state) {
+MemoryReport memory_report(const TrainState& state) {
   MemoryReport report;
   for (const auto& unit : state.model.units()) {
     report.weights += static_cast<std::int64_t>(unit->master().nbytes());
@@ -71,12 +76,6 @@ MemoryReport memory_by_purpose(const TrainState& state) {
   report.tensors_peak = HostMemory::peak_bytes();
   report.tensors_reserved = HostMemory::reserved_bytes();
   report.resident_peak = peak_resident_bytes();
-  return report;
-}
-
-MemoryReport memory_report(const TrainState& state) {
-  MemoryReport report = memory_by_purpose(state);
-  report.compiled = compiled_code_bytes();
   return report;
 }
 
@@ -103,7 +102,7 @@ std::string describe(const MemoryReport& r, bool peaks) {
              human_bytes(r.outgoing.peak), ", staging ", human_bytes(r.staging.peak), " (pool ",
              human_bytes(r.pool), "), activations and temporaries ", human_bytes(r.activations_peak()),
              "; all tensors ", human_bytes(r.tensors_peak), ", reserved ", human_bytes(r.tensors_reserved),
-             "; code compiled for products ", human_bytes(r.compiled), "; process ",
+             "; code compiled for products ", human_bytes(compiled_code_bytes()), "; process ",
              human_bytes(r.resident_peak));
 }
 

@@ -20,7 +20,6 @@ struct MemoryReport {
   bool offloaded = false;             ///< the first four are in host memory beside a device
   std::int64_t tensors_peak = 0;      ///< all host tensors, those above included
   std::int64_t tensors_reserved = 0;  ///< obtained from the system for tensors
-  std::int64_t compiled = 0;          ///< code that libraries compiled at run time (matrix products)
   std::int64_t resident_peak = 0;     ///< of the process
 
   [[nodiscard]] std::int64_t persistent() const { return weights + gradients + optimizer + averaged; }
@@ -28,8 +27,6 @@ struct MemoryReport {
   [[nodiscard]] std::int64_t activations_peak() const { return tensors_peak - persistent() - pool; }
 };
 
-/// Does not look up `compiled`, which takes milliseconds.
-[[nodiscard]] MemoryReport memory_by_purpose(const TrainState& state);
 [[nodiscard]] MemoryReport memory_report(const TrainState& state);
 
 /// The categories of forecast.json and metrics.jsonl, in their order.
@@ -41,14 +38,11 @@ struct MemoryCategory {
 [[nodiscard]] std::array<MemoryCategory, 9> categories(const MemoryReport& report,
                                                        std::uint64_t device_bytes);
 
-/// One line of text. `peaks`: includes the peaks of a step.
+/// One line of text. `peaks`: includes the peaks of a step, and what the process has now.
 [[nodiscard]] std::string describe(const MemoryReport& report, bool peaks);
 
 /// Resident set size of the process, from /proc/self/statm.
 [[nodiscard]] std::int64_t resident_bytes();
-/// The executable part of the memory that is not mapped from a file: code that a library compiled at run
-/// time.
-[[nodiscard]] std::int64_t compiled_code_bytes();
 /// Maximum of resident_bytes() since the process started.
 [[nodiscard]] std::int64_t peak_resident_bytes();
 

@@ -40,7 +40,7 @@ double StepReporter::step_s() const {
 
 StepReporter::RankValues StepReporter::mine(const IntervalClock::Means& means) const {
   const std::uint64_t device_bytes = options_.peak_device_bytes ? options_.peak_device_bytes() : 0;
-  const MemoryReport memory = memory_by_purpose(parts_.state);
+  const MemoryReport memory = memory_report(parts_.state);
   RankValues mine{.step_s = means.step_s,
                   .spent = means.spent,
                   .save_stall_s = stalled_s_,
