@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "optim/options.h"
-#include "optim/parameter_groups.h"
 #include "shard/sharded_model.h"
 
 namespace echelon {
@@ -28,12 +27,13 @@ class Ema {
   [[nodiscard]] const std::vector<at::Tensor>& slices() const { return slices_; }
 
  private:
-  [[nodiscard]] at::Tensor average_of(const SliceRange& range) const;
-  [[nodiscard]] at::Tensor weights_of(const SliceRange& range) const;
-
+  /// Adjacent elements that are trained.
+  struct Range {
+    at::Tensor average;
+    at::Tensor weights;
+  };
   double decay_;
-  const ShardedModel* model_;
-  std::vector<SliceRange> ranges_;  ///< of what is trained
+  std::vector<Range> ranges_;
   std::vector<at::Tensor> slices_;
 };
 
