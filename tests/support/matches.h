@@ -30,6 +30,14 @@ template <class... Parts>
   return (missing.empty() ? ::testing::AssertionSuccess() : ::testing::AssertionFailure()) << missing << text;
 }
 
+/// What `body` writes to standard error.
+template <class Body>
+std::string said_by(const Body& body) {
+  ::testing::internal::CaptureStderr();
+  body();
+  return ::testing::internal::GetCapturedStderr();
+}
+
 }  // namespace echelon::test
 
 #define EXPECT_MENTIONS(...) EXPECT_TRUE(::echelon::test::mentions(__VA_ARGS__))

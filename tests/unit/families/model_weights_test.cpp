@@ -96,9 +96,8 @@ TEST(ModelDescription, ListsNoMoreLayersThanARecipeMayHave) {
 
 TEST(ModelDescription, WarnsOfDropoutThatTrainingLacks) {
   const auto warning = [](const std::string& config) {
-    ::testing::internal::CaptureStderr();
-    describe_model(config, "config.json", Purpose::kImport, {}).tell_of_training();
-    return ::testing::internal::GetCapturedStderr();
+    return test::said_by(
+        [&] { describe_model(config, "config.json", Purpose::kImport, {}).tell_of_training(); });
   };
   EXPECT_MENTIONS(warning(small_llama(R"(, "attention_dropout": 0.25)")),
                   "a dropout of 0.25 for attention probabilities; training goes without it");

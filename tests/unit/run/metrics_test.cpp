@@ -81,10 +81,8 @@ TEST_F(Metrics, AFullDiskIsNamedAndALineAfterItIsWhole) {
        {.call = test::DiskCall::kWrite, .nth = 3, .error = ENOSPC}});
   MetricsFile file(path(), 0);
   file.append({.step = 1});
-  testing::internal::CaptureStderr();
-  file.append({.step = 2});
-  const std::string told = testing::internal::GetCapturedStderr();
-  EXPECT_MENTIONS(told, "step 2 is missing", "No space left on device");
+  EXPECT_MENTIONS(test::said_by([&] { file.append({.step = 2}); }), "step 2 is missing",
+                  "No space left on device");
   file.append({.step = 3});
   std::istringstream lines(text());
   std::vector<std::int64_t> steps;

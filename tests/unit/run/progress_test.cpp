@@ -37,12 +37,10 @@ TEST(Progress, AddsWhatIsKnown) {
 
 /// What a run of 300 steps shows.
 std::string shown_by(Progress::Style style, const std::function<void(Progress&)>& run) {
-  ::testing::internal::CaptureStderr();
-  {
+  return test::said_by([&] {
     Progress progress(style, 1, 300);
     run(progress);
-  }
-  return ::testing::internal::GetCapturedStderr();
+  });
 }
 
 TEST(Progress, PlainLinesHaveNoTerminalCodesAndNoneIsSilent) {

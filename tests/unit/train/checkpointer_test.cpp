@@ -161,9 +161,7 @@ TEST_F(Checkpointing, ACommitThatIsNotCertainToLastStaysAndNothingOlderGoes) {
       committed = committed || std::filesystem::path(request.to).filename() == "COMMIT";
       return committed && request.call == DiskCall::kFlush ? test::failed(EIO) : make();
     });
-    testing::internal::CaptureStderr();
-    rank.save(step, true);
-    const std::string told = testing::internal::GetCapturedStderr();
+    const std::string told = test::said_by([&] { rank.save(step, true); });
     EXPECT_MENTIONS(told, str("step ", step, " is committed, but its durability is uncertain"));
     EXPECT_FALSE(test::mentions(told, "was not saved"));
   }
@@ -270,9 +268,7 @@ TEST_F(Checkpointing, ABestThatIsGoneIsForgottenAtTheStart) {
   }
   SavingRank rank(dir.path(), options, comm);
   rank.state.best = BestValidation{5, 1.0};
-  testing::internal::CaptureStderr();
-  rank.checkpointer.prepare(rank.state, 1000);
-  EXPECT_MENTIONS(testing::internal::GetCapturedStderr(), "step 5, is not in");
+  EXPECT_MENTIONS(test::said_by([&] { rank.checkpointer.prepare(rank.state, 1000); }), "step 5, is not in");
   EXPECT_FALSE(rank.state.best);
 }
 

@@ -174,9 +174,7 @@ TEST(OpenMemory, ARestartInPlaceGoesOnWithoutAFolderThatCannotBeUsed) {
   const auto open = [&] { return open_memory(run.options, run.run.folder, job_of(0, 1), run.run.comm); };
   EXPECT_MENTIONS(test::refusal(Code::kUsage, [&] { (void)open(); }), "/nowhere");
   const test::Variable restart("ECHELON_RESTART_IN_PLACE", "1");
-  ::testing::internal::CaptureStderr();
-  EXPECT_EQ(open(), nullptr);
-  EXPECT_MENTIONS(::testing::internal::GetCapturedStderr(), "/nowhere", "no memory checkpoints");
+  EXPECT_MENTIONS(test::said_by([&] { EXPECT_EQ(open(), nullptr); }), "/nowhere", "no memory checkpoints");
 }
 
 }  // namespace

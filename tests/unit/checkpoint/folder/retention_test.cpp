@@ -361,9 +361,7 @@ TEST_F(Ownership, TheNewestOneOwnsTheFolder) {
   EXPECT_MENTIONS(why, str("new owner, process ", ::getpid(), " on "));
   EXPECT_EQ(error_of([&] { prune(dir.path(), {.keep_last = 2}, all_in(dir.path()), &first); }), why);
   const auto plan = plan_prune(step_folders(dir.path(), all_in(dir.path())), {.keep_last = 2});
-  ::testing::internal::CaptureStderr();
-  carry_out(plan, &first);
-  EXPECT_MENTIONS(::testing::internal::GetCapturedStderr(), "new owner");
+  EXPECT_MENTIONS(said_by([&] { carry_out(plan, &first); }), "new owner");
   EXPECT_EQ(whole_steps(dir.path()), (Steps{1, 2, 3, 4}));
   std::filesystem::remove(dir.path() / ".owner");
   EXPECT_NO_THROW(second.require());
@@ -520,13 +518,8 @@ TEST(LeasedReader, SaysThatItReadsWithoutALease) {
   const TempDir dir;
   const auto folders = save_steps(dir.path(), 1);
   InUse<WatchedDisk> disk(only_reads);
-  ::testing::internal::CaptureStderr();
-  { const LeasedReader leased(folders[0]); }
-  const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_MENTIONS(said, "Read-only file system");
-  ::testing::internal::CaptureStderr();
-  { const LeasedReader leased(folders[0], /*tells=*/false); }
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  EXPECT_MENTIONS(said_by([&] { const LeasedReader leased(folders[0]); }), "Read-only file system");
+  EXPECT_EQ(said_by([&] { const LeasedReader leased(folders[0], /*tells=*/false); }), "");
 }
 
 TEST(StepFolders, ThatAreLinksAreNamedAndPassedOver) {
@@ -535,10 +528,8 @@ TEST(StepFolders, ThatAreLinksAreNamedAndPassedOver) {
   const Path elsewhere = dir.path() / "elsewhere";
   std::filesystem::rename(folders[1], elsewhere);
   std::filesystem::create_directory_symlink(elsewhere, folders[1]);
-  ::testing::internal::CaptureStderr();
-  EXPECT_EQ(newest_commit(dir.path()), folders[0]);
-  const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_MENTIONS(said, folders[1].string(), "symbolic link");
+  EXPECT_MENTIONS(said_by([&] { EXPECT_EQ(newest_commit(dir.path()), folders[0]); }), folders[1].string(),
+                  "symbolic link");
 }
 
 TEST(Leftovers, AreWhatNobodyNeeds) {
