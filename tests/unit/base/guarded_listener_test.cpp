@@ -12,6 +12,7 @@
 #include "base/net/stream.h"
 #include "base/str.h"
 #include "support/flood.h"
+#include "support/impostor.h"
 #include "support/matches.h"
 
 namespace echelon {
@@ -21,12 +22,6 @@ using namespace std::chrono_literals;
 using namespace test;  // NOLINT
 
 constexpr Patience kLong{.seconds = 60};
-
-ServiceCard over_loopback(int port) {
-  ServiceCard card = own_card(port);
-  card.addresses.clear();
-  return card;
-}
 
 /// A service that is served by a thread, and greets who is proven with a letter.
 class Served {
@@ -43,7 +38,7 @@ class Served {
             }
           }
         }) {}
-  [[nodiscard]] ServiceCard card() const { return over_loopback(listener.port()); }
+  [[nodiscard]] ServiceCard card() const { return over_loopback(own_card(listener.port())); }
 
   GuardedListener listener;
 
@@ -63,27 +58,6 @@ std::string refusal(const ServiceCard& card, Secret secret, Service service = Se
 void wait_until(const std::function<bool()>& is_so) {
   while (!is_so()) std::this_thread::sleep_for(5ms);
 }
-
-/// A server that says what it is told to, to one client after another.
-class Impostor {
- public:
-  explicit Impostor(std::function<void(fs::Fd)> act, int clients = 1)
-      : listener_(listen_anywhere("test", "none")), thread_([this, clients, act = std::move(act)] {
-          for (int i = 0; i < clients; ++i) {
-            pollfd query{.fd = listener_.socket.get(), .events = POLLIN, .revents = 0};
-            if (poll(&query, 1, 60000) <= 0) return;
-            try {
-              act(fs::Fd(::accept4(listener_.socket.get(), nullptr, nullptr, SOCK_NONBLOCK)));
-            } catch (const Error&) {  // the client has gone
-            }
-          }
-        }) {}
-  [[nodiscard]] ServiceCard card() const { return over_loopback(listener_.port); }
-
- private:
-  Listener listener_;
-  std::jthread thread_;
-};
 
 struct Hello {
   Opening opening;
@@ -150,15 +124,10 @@ TEST(Handshake, AnotherVersionIsSaidOnBothSides) {
 TEST(Handshake, IsTriedAgainWhereAServerHasNoRoomJustNow) {
   const Secret secret = new_secret();
   int turn = 0;
-  const Impostor busy(
-      [&](fs::Fd client) {
-        if (++turn < 3) return;  // closes it
-        ServerHandshake handshake(std::move(client), Service::kShards, secret);
-        while (handshake.advance() == ServerHandshake::State::kRunning) std::this_thread::sleep_for(1ms);
-        const fs::Fd proven = handshake.take();
-        send_message(proven, 'g', kLong);
-      },
-      3);
+  const Impostor busy([&](fs::Fd client) {
+    if (++turn < 3) return;  // closes it
+    send_message(proven(std::move(client), secret), 'g', kLong);
+  });
   EXPECT_EQ(refusal(busy.card(), secret), "");
   EXPECT_EQ(turn, 3);
 }

@@ -6,18 +6,13 @@
 
 #include "base/process/descriptors.h"
 #include "support/flood.h"
+#include "support/impostor.h"
 
 namespace echelon {
 namespace {
 
 using test::Flood;
 using test::Stranger;
-
-ServiceCard over_loopback(const Hub& hub) {
-  ServiceCard card = own_card(hub.port());
-  card.addresses.clear();
-  return card;
-}
 
 /// Sends a frame and waits for the answer to it.
 FrameKind answer_to(Wire& wire, const Frame& frame) {
@@ -48,8 +43,8 @@ TEST(Hub, HearsEveryRankWhateverStrangersDo) {
       std::vector<Wire> wires;
       for (int rank = 0; rank < 4; ++rank) {
         std::string why;
-        auto socket =
-            call_service(over_loopback(hub), {.service = Service::kHeartbeats, .secret = secret}, why);
+        auto socket = call_service(test::over_loopback(own_card(hub.port())),
+                                   {.service = Service::kHeartbeats, .secret = secret}, why);
         ASSERT_TRUE(socket) << static_cast<int>(what) << " " << count << ": " << why;
         wires.emplace_back(std::move(*socket));
         EXPECT_EQ(answer_to(wires.back(), {.kind = FrameKind::kHello, .rank = rank}), FrameKind::kAck);
@@ -67,7 +62,8 @@ TEST(Hub, ClosesTheConnectionOfARankThatThereIsNot) {
   for (const Frame& first : {Frame{.kind = FrameKind::kHello, .rank = 2},
                              Frame{.kind = FrameKind::kHello, .rank = -1}, Frame{.rank = 1}}) {
     std::string why;
-    auto socket = call_service(over_loopback(hub), {.service = Service::kHeartbeats, .secret = secret}, why);
+    auto socket = call_service(test::over_loopback(own_card(hub.port())),
+                               {.service = Service::kHeartbeats, .secret = secret}, why);
     ASSERT_TRUE(socket) << why;
     Wire wire(std::move(*socket));
     EXPECT_EQ(answer_to(wire, first), FrameKind::kClosing);

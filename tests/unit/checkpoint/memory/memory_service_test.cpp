@@ -1,18 +1,15 @@
 // The memory service under strangers, and what a fetch says of a service that does not work.
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <sys/socket.h>
 
 #include <cerrno>
 #include <functional>
 #include <optional>
-#include <thread>
 
 #include "base/net/stream.h"
-#include "base/net/tcp.h"
 #include "base/process/descriptors.h"
 #include "support/faulty_disk.h"
 #include "support/flood.h"
+#include "support/impostor.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/memory/memory_nodes.h"
 
@@ -23,6 +20,9 @@ using echelon::test::DiskCall;
 using echelon::test::Fault;
 using echelon::test::FaultyDisk;
 using echelon::test::Flood;
+using echelon::test::Impostor;
+using echelon::test::over_loopback;
+using echelon::test::proven;
 using echelon::test::Stranger;
 
 const Hosts kThree{"a", "b", "c"};
@@ -46,11 +46,6 @@ constexpr Patience kLong{.seconds = 60};
 const std::string kReply =
     std::string("ECKMEM01") + std::string("\x40\x42\x0f\0\0\0\0\0\0\0\0\0\0\0\0\0", 16);
 
-ServiceCard over_loopback(ServiceCard card) {
-  card.addresses.clear();
-  return card;
-}
-
 void say(const fs::Fd& client, const std::string& text) {
   send_all(client, std::as_bytes(std::span(text)), kLong);
 }
@@ -63,37 +58,10 @@ void hear(const fs::Fd& client, std::size_t bytes) {
 
 /// A service that goes wrong: does what it is told to, after the handshake if it has a secret, and closes the
 /// connection.
-class Impostor {
- public:
-  using Act = std::function<void(const fs::Fd&)>;
-  Impostor(std::optional<Secret> secret, const Act& act)
-      : listener_(listen_anywhere("test", "none")), thread_([this, secret, act](const std::stop_token& stop) {
-          while (!stop.stop_requested()) {
-            pollfd query{.fd = listener_.socket.get(), .events = POLLIN, .revents = 0};
-            if (poll(&query, 1, 10) <= 0) continue;
-            fs::Fd client(::accept4(listener_.socket.get(), nullptr, nullptr, SOCK_NONBLOCK));
-            try {
-              if (secret) {
-                ServerHandshake handshake(std::move(client), Service::kShards, *secret);
-                while (handshake.advance() == ServerHandshake::State::kRunning) std::this_thread::yield();
-                client = handshake.take();
-              }
-              act(client);
-            } catch (const Error&) {  // the client has gone
-            }
-          }
-        }) {}
-  [[nodiscard]] ServiceCard card() const { return over_loopback(own_card(listener_.port)); }
-
- private:
-  Listener listener_;
-  std::jthread thread_;
-};
-
 struct Broken {
   const char* how;
   std::optional<Secret> secret;
-  Impostor::Act act;
+  std::function<void(const fs::Fd&)> act;
 };
 
 std::vector<Broken> broken_services() {
@@ -139,7 +107,10 @@ TEST(MemoryService, EveryWayNotToAnswerSaysNothingAboutTheFile) {
   expect_of_system(failure_of({}), "serves nothing");
   expect_of_system(failure_of(over_loopback(own_card(1))), "is not there");
   for (const Broken& broken : broken_services()) {
-    const Impostor impostor(broken.secret, broken.act);
+    const Impostor impostor([&](fs::Fd client) {
+      if (broken.secret) client = proven(std::move(client), *broken.secret);
+      broken.act(client);
+    });
     expect_of_system(failure_of(impostor.card()), broken.how);
   }
 }
