@@ -25,6 +25,16 @@ class JudgeTest : public testing::Test {
   Judge judge_{{.silence_s = 5, .stall_s = 60, .straggler_factor = 2}, {"n0", "n0", "n1", "n1"}};
 };
 
+using Kind = Finding::Kind;
+
+/// A finding of `kind` about `rank` is made whose text begins so.
+void expect_found(const std::optional<Finding>& finding, Kind kind, int rank, const std::string& begin = "") {
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->kind, kind);
+  EXPECT_EQ(finding->rank, rank);
+  EXPECT_TRUE(finding->text.starts_with(begin)) << finding->text;
+}
+
 TEST_F(JudgeTest, RanksThatBeatAreFine) {
   for (double time = 0; time < 100; ++time) {
     all_beat(time);
@@ -38,15 +48,10 @@ TEST_F(JudgeTest, AConnectionThatBreaksIsADeathNamedAfterAMoment) {
   judge_.ended(3, 1);
   EXPECT_FALSE(judge_.look(1.1));
   const auto finding = judge_.look(1.6);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->kind, Finding::Kind::kEnded);
-  EXPECT_EQ(finding->rank, 3);
+  expect_found(
+      finding, Kind::kEnded, 3,
+      "rank 3 (n1) has died: its process ended without reporting an error while in step 7, backward");
   EXPECT_FALSE(finding->node_suspect);
-  EXPECT_EQ(
-      finding->text.find(
-          "rank 3 (n1) has died: its process ended without reporting an error while in step 7, backward"),
-      0u)
-      << finding->text;
 }
 
 TEST_F(JudgeTest, ANodeIsAsItsWorstRank) {
@@ -97,24 +102,15 @@ TEST_F(JudgeTest, ANodeThatFellSilentBeforeOthersEndedIsTheCause) {
     EXPECT_FALSE(judge_.look(time));
     judge_.received(0, {at_step(7, 100)}, time);
   }
-  const auto finding = judge_.look(5.5);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->kind, Finding::Kind::kNode);
-  EXPECT_EQ(finding->rank, 2);
+  expect_found(judge_.look(5.5), Kind::kNode, 2);
   judge_.received(2, {at_step(7, 100)}, 5.6);
-  const auto back = judge_.look(5.7);
-  ASSERT_TRUE(back) << "the node is there";
-  EXPECT_EQ(back->kind, Finding::Kind::kEnded);
-  EXPECT_EQ(back->rank, 1);
+  expect_found(judge_.look(5.7), Kind::kEnded, 1);  // the node is there
 }
 
 TEST_F(JudgeTest, OneSilentRankIsTheProcessAndAllOfANodeAreTheNode) {
   all_beat(0);
   for (double time = 1; time <= 6; ++time) all_beat(time, 3);
-  auto finding = judge_.look(6);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->kind, Finding::Kind::kSilent);
-  EXPECT_EQ(finding->rank, 3);
+  expect_found(judge_.look(6), Kind::kSilent, 3);
   EXPECT_EQ(judge_.neighbor_of(3, 6, 2.5), 2);
   Judge node({.silence_s = 5, .stall_s = 60, .straggler_factor = 2}, {"n0", "n0", "n1", "n1"});
   for (int rank = 0; rank < 4; ++rank) node.received(rank, {at_step(7, 100)}, 0);
@@ -122,7 +118,7 @@ TEST_F(JudgeTest, OneSilentRankIsTheProcessAndAllOfANodeAreTheNode) {
     node.received(0, {at_step(7, 100)}, time);
     node.received(1, {at_step(7, 100)}, time);
   }
-  finding = node.look(6);
+  const auto finding = node.look(6);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->kind, Finding::Kind::kNode);
   EXPECT_TRUE(finding->node_suspect);
@@ -138,16 +134,9 @@ TEST_F(JudgeTest, TheRankThatOthersWaitForIsNamedAndNotThoseThatWait) {
   for (const int rank : {0, 1, 3}) judge_.received(rank, {waiting}, 0);
   judge_.received(2, {reading}, 0);
   EXPECT_FALSE(judge_.look(1)) << "a job that was suspended as a whole goes on within a moment";
-  const auto finding = judge_.look(4.5);
-  ASSERT_TRUE(finding);
-  EXPECT_EQ(finding->kind, Finding::Kind::kStalled);
-  EXPECT_EQ(finding->rank, 2);
-  EXPECT_EQ(
-      finding->text.find(
-          "rank 2 (n1) has made no progress while 3 ranks have waited for it for 61 s: it is in step 7, "
-          "reading data"),
-      0u)
-      << finding->text;
+  expect_found(judge_.look(4.5), Kind::kStalled, 2,
+               "rank 2 (n1) has made no progress while 3 ranks have waited for it for 61 s: it is in step 7, "
+               "reading data");
 }
 
 TEST_F(JudgeTest, SilenceWhileTheJudgeItselfStoodStillIsNone) {
@@ -178,11 +167,8 @@ TEST_F(JudgeTest, AStragglerIsNamedAfterTenSlowStepsAndOnceInAWhile) {
     if (!finding) continue;
     ++warnings;
     EXPECT_EQ(step, 10);
-    EXPECT_EQ(finding->rank, 1);
-    EXPECT_EQ(
-        finding->text.find("rank 1 (n0) is a straggler: it works 500 ms a step where the median is 100 ms"),
-        0u)
-        << finding->text;
+    expect_found(finding, Kind::kStraggler, 1,
+                 "rank 1 (n0) is a straggler: it works 500 ms a step where the median is 100 ms");
   }
   EXPECT_EQ(warnings, 1);
 }
