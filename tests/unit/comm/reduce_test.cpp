@@ -3,28 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <random>
 #include <vector>
 
 #include "base/error.h"
+#include "base/half.h"
 
 namespace echelon {
 namespace {
-
-std::uint16_t bf16_bits(float value) {
-  std::uint32_t bits;
-  std::memcpy(&bits, &value, 4);
-  return static_cast<std::uint16_t>(bits >> 16);
-}
-
-float as_float(std::uint16_t bits) {
-  const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16;
-  float value;
-  std::memcpy(&value, &wide, 4);
-  return value;
-}
 
 class SumScaled : public ::testing::TestWithParam<std::size_t> {};
 
@@ -38,7 +25,7 @@ TEST_P(SumScaled, EqualsThePlainLoopBitForBit) {
   }
   std::vector<std::vector<std::uint16_t>> narrow(3);
   for (std::size_t n = 0; n < 3; ++n) {
-    for (const float value : sources[n]) narrow[n].push_back(bf16_bits(value));
+    for (const float value : sources[n]) narrow[n].push_back(float_to_bf16(value));
   }
   for (const bool accumulate : {false, true}) {
     std::vector<float> output(count, 1.5F);
@@ -52,7 +39,7 @@ TEST_P(SumScaled, EqualsThePlainLoopBitForBit) {
       const volatile float scaled = 0.3F * sum;  // volatile: no fused multiply-add in the test either
       ASSERT_EQ(output[i], accumulate ? 1.5F + scaled : scaled) << i;
       const volatile float narrow_sum =
-          (as_float(narrow[0][i]) + as_float(narrow[1][i])) + as_float(narrow[2][i]);
+          (bf16_to_float(narrow[0][i]) + bf16_to_float(narrow[1][i])) + bf16_to_float(narrow[2][i]);
       const volatile float narrow_scaled = 0.3F * narrow_sum;
       ASSERT_EQ(from_bf16[i], accumulate ? 1.5F + narrow_scaled : narrow_scaled) << i;
     }

@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "base/half.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/format/tensor.h"
@@ -56,20 +57,6 @@ std::int64_t number(std::uint64_t i) {
   return static_cast<std::int64_t>(i * 3);
 }
 
-std::uint16_t bf16(double value) {
-  const auto narrow = static_cast<float>(value);
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, &narrow, sizeof(bits));
-  return static_cast<std::uint16_t>(bits >> 16);
-}
-
-std::uint16_t f16(double value) {
-  const auto narrow = static_cast<_Float16>(value);
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, &narrow, sizeof(bits));
-  return bits;
-}
-
 template <class T>
 void store(std::vector<std::byte>& bytes, std::uint64_t i, T value) {
   std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
@@ -83,8 +70,8 @@ std::vector<std::byte> content(const TensorInfo& tensor) {
     switch (tensor.dtype) {
       case DType::kF32: store(bytes, i, static_cast<float>(fraction(x) / 3)); break;
       case DType::kF64: store(bytes, i, fraction(x)); break;
-      case DType::kBF16: store(bytes, i, bf16(fraction(x))); break;
-      case DType::kF16: store(bytes, i, f16(fraction(x))); break;
+      case DType::kBF16: store(bytes, i, float_to_bf16(static_cast<float>(fraction(x)))); break;
+      case DType::kF16: store(bytes, i, float_to_half(static_cast<float>(fraction(x)))); break;
       case DType::kI32: store(bytes, i, static_cast<std::int32_t>(number(x))); break;
       case DType::kI64: store(bytes, i, number(x)); break;
       case DType::kU8: store(bytes, i, static_cast<std::uint8_t>(number(x))); break;
