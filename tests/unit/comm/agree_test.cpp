@@ -9,6 +9,7 @@
 #include <string_view>
 #include <thread>
 
+#include "support/refusal.h"
 #include "support/thread_ranks.h"
 
 namespace echelon {
@@ -18,7 +19,7 @@ using test::ThreadRanks;
 
 /// What each of three ranks throws when `fail` is what ranks 1 and 2 do.
 template <class Fail>
-std::vector<std::exception_ptr> thrown_by(const Fail& fail) {
+std::vector<std::exception_ptr> thrown_on_ranks(const Fail& fail) {
   return ThreadRanks::run(3, [&](Communicator& comm) {
     agree(comm, "test", [&] {
       if (comm.rank() > 0) fail();
@@ -28,12 +29,9 @@ std::vector<std::exception_ptr> thrown_by(const Fail& fail) {
 
 /// The code of an Error that another rank has reported.
 int code_of(const std::exception_ptr& thrown) {
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const Error& e) {
-    EXPECT_TRUE(e.is_reported());
-    return static_cast<int>(e.code());
-  }
+  const Error error = test::thrown_by([&] { std::rethrow_exception(thrown); }).value();
+  EXPECT_TRUE(error.is_reported());
+  return static_cast<int>(error.code());
 }
 
 TEST(Agree, ReturnsWhereNobodyFails) {
@@ -42,23 +40,20 @@ TEST(Agree, ReturnsWhereNobodyFails) {
 }
 
 TEST(Agree, TheLowestRankThatFailsTellsAndTheOthersGetItsCode) {
-  const auto thrown = thrown_by([] { throw Error(Code::kData, "no data"); });
+  const auto thrown = thrown_on_ranks([] { throw Error(Code::kData, "no data"); });
   EXPECT_EQ(code_of(thrown[0]), 4);
-  try {
-    std::rethrow_exception(thrown[1]);
-  } catch (const Error& e) {
-    EXPECT_FALSE(e.is_reported());
-    EXPECT_STREQ(e.what(), "no data");
-  }
+  const Error own = test::thrown_by([&] { std::rethrow_exception(thrown[1]); }).value();
+  EXPECT_FALSE(own.is_reported());
+  EXPECT_STREQ(own.what(), "no data");
   EXPECT_EQ(code_of(thrown[2]), 4);
 }
 
 TEST(Agree, WhateverARankThrowsReachesTheOthers) {
-  const auto memory = thrown_by([] { throw std::bad_alloc(); });
+  const auto memory = thrown_on_ranks([] { throw std::bad_alloc(); });
   EXPECT_THROW(std::rethrow_exception(memory[1]), std::bad_alloc);
-  const auto foreign = thrown_by([] { throw std::runtime_error("of a library"); });
+  const auto foreign = thrown_on_ranks([] { throw std::runtime_error("of a library"); });
   EXPECT_THROW(std::rethrow_exception(foreign[1]), std::runtime_error);
-  const auto unknown = thrown_by([] { throw 7; });
+  const auto unknown = thrown_on_ranks([] { throw 7; });
   EXPECT_THROW(std::rethrow_exception(unknown[1]), int);
   for (const auto* thrown : {&memory, &foreign, &unknown}) {
     EXPECT_EQ(code_of((*thrown)[0]), 6);

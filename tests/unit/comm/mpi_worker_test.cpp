@@ -10,9 +10,9 @@
 #include <string>
 #include <thread>
 
-#include "base/error.h"
 #include "support/matches.h"
 #include "support/places.h"
+#include "support/refusal.h"
 #include "support/variable.h"
 
 namespace echelon {
@@ -24,13 +24,8 @@ TEST(MpiWorker, AStartThatTakesTooLongLeavesItsMemoryAlone) {
   const test::Variable slowness("SLOW_MPI_MS", "300");
   constexpr auto kGone = std::byte{0x5A};
   alignas(MpiWorker) std::array<std::byte, sizeof(MpiWorker)> place;
-  std::string said;
-  try {
-    new (place.data()) MpiWorker(0.05);
-  } catch (const Error& error) {
-    said = error.what();
-  }
-  EXPECT_MENTIONS(said, "MPI_Init_thread of slow MPI did not return within 0.05 s");
+  EXPECT_MENTIONS(test::error_of([&] { new (place.data()) MpiWorker(0.05); }),
+                  "MPI_Init_thread of slow MPI did not return within 0.05 s");
   place.fill(kGone);
   std::this_thread::sleep_for(std::chrono::milliseconds(600));
   EXPECT_TRUE(std::ranges::all_of(place, [](std::byte byte) { return byte == kGone; }));
