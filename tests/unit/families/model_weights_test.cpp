@@ -53,6 +53,11 @@ std::string small_llama(const std::string& more) {
          more + "}";
 }
 
+/// How the description of a model is refused, or "accepted".
+std::string refusal_of(const std::string& config, Purpose purpose = Purpose::kImport) {
+  return test::refusal(Code::kCheckpoint, [&] { return describe_model(config, "config.json", purpose, {}); });
+}
+
 TEST(ModelDescription, TakesWhatPublishedFilesStateBesideTheModel) {
   // As SmolLM2 of 135 M parameters has it.
   const std::string model =
@@ -63,34 +68,24 @@ TEST(ModelDescription, TakesWhatPublishedFilesStateBesideTheModel) {
           "tie_word_embeddings": true, "transformers.js_config": {"kv_cache_dtype": {"q4f16": "float16"}},
           "cache_implementation": "hybrid", "vocab_size": 49152, "rope_interleaved": )";
   EXPECT_EQ(describe_model(model + "false}", "config.json", Purpose::kImport, {}).kind, ModelKind::kLlama);
-  EXPECT_MENTIONS(
-      test::refusal(Code::kCheckpoint,
-                    [&] { return describe_model(model + "true}", "config.json", Purpose::kImport, {}); }),
-      "'rope_interleaved' is true");
-  const auto accepts = [](const std::string& config) {
-    return test::refusal(Code::kCheckpoint,
-                         [&] { return describe_model(config, "config.json", Purpose::kImport, {}); });
-  };
+  EXPECT_MENTIONS(refusal_of(model + "true}"), "'rope_interleaved' is true");
   // As GPT-2 medium and Llama 1 have them.
   const std::string gpt2(kConfig);
-  EXPECT_EQ(accepts(gpt2.substr(0, gpt2.size() - 1) +
-                    R"(, "n_ctx": 1024, "n_special": 0, "predict_special_tokens": true})"),
+  EXPECT_EQ(refusal_of(gpt2.substr(0, gpt2.size() - 1) +
+                       R"(, "n_ctx": 1024, "n_special": 0, "predict_special_tokens": true})"),
             "accepted");
-  EXPECT_EQ(accepts(small_llama(R"(, "max_sequence_length": 2048)")), "accepted");
+  EXPECT_EQ(refusal_of(small_llama(R"(, "max_sequence_length": 2048)")), "accepted");
   const std::string longer = R"(, "max_position_embeddings": 4096, "max_sequence_length": )";
   for (const char* length : {"4096", "2048"})
-    EXPECT_EQ(accepts(small_llama(longer + length)), "accepted") << length;
-  EXPECT_MENTIONS(accepts(small_llama(longer + "1024")), "'max_sequence_length' is 1024");
+    EXPECT_EQ(refusal_of(small_llama(longer + length)), "accepted") << length;
+  EXPECT_MENTIONS(refusal_of(small_llama(longer + "1024")), "'max_sequence_length' is 1024");
 }
 
 TEST(ModelDescription, ListsNoMoreLayersThanARecipeMayHave) {
   const std::string deep =
       R"({"model_type": "gpt2", "n_embd": 8, "n_head": 2, "n_positions": 6, "vocab_size": 11, "n_layer": )";
   for (const Purpose purpose : {Purpose::kImport, Purpose::kExport}) {
-    EXPECT_MENTIONS(
-        test::refusal(Code::kCheckpoint,
-                      [&] { return describe_model(deep + "10001}", "config.json", purpose, {}); }),
-        "'n_layer' must be a whole number from 0 to 10000");
+    EXPECT_MENTIONS(refusal_of(deep + "10001}", purpose), "'n_layer' must be a whole number from 0 to 10000");
   }
 }
 
@@ -108,22 +103,14 @@ TEST(ModelDescription, WarnsOfDropoutThatTrainingLacks) {
   EXPECT_MENTIONS(warning(gpt2), "dropout of 0.1 ") << "transformers' default";
   EXPECT_EQ(warning(gpt2.substr(0, gpt2.size() - 1) + R"(, "attn_pdrop": 0})"), "");
   EXPECT_MENTIONS(warning(R"({"model_type": "t5", "dropout_rate": 0.2})"), "dropout of 0.2 ");
-  EXPECT_MENTIONS(test::refusal(Code::kCheckpoint,
-                                [&] {
-                                  return describe_model(small_llama(R"(, "attention_dropout": 1)"),
-                                                        "config.json", Purpose::kImport, {});
-                                }),
+  EXPECT_MENTIONS(refusal_of(small_llama(R"(, "attention_dropout": 1)")),
                   "'attention_dropout' is 1; expected a number from 0 to less than 1");
 }
 
 TEST(ModelDescription, OfNoFamilyIsRefusedForWhatItIsWanted) {
-  const auto said = [](Purpose purpose) {
-    return test::refusal(Code::kCheckpoint, [&] {
-      return describe_model(R"({"model_type": "vit"})", "config.json", purpose, {});
-    });
-  };
-  EXPECT_MENTIONS(said(Purpose::kImport), "model_type 'vit' cannot be imported; supported types: ");
-  EXPECT_MENTIONS(said(Purpose::kExport), "model_type 'vit' cannot be exported; supported types: ",
+  const std::string vit = R"({"model_type": "vit"})";
+  EXPECT_MENTIONS(refusal_of(vit), "model_type 'vit' cannot be imported; supported types: ");
+  EXPECT_MENTIONS(refusal_of(vit, Purpose::kExport), "model_type 'vit' cannot be exported; supported types: ",
                   "consolidate CKPT --to safetensors");
 }
 

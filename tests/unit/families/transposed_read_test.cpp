@@ -7,32 +7,29 @@
 #include <fstream>
 #include <random>
 
-#include "base/str.h"
+#include "families/safetensors.h"
 #include "support/temp_dir.h"
 
 namespace echelon::families {
 namespace {
 
-/// A file with the one matrix "m" of `type` ("BF16": 2 bytes, "F32": 4, "F64": 8), filled with its element
-/// numbers.
-std::vector<std::byte> write_matrix(const std::filesystem::path& file, const char* type, std::uint64_t size,
-                                    std::uint64_t rows, std::uint64_t columns) {
+/// A file with the one matrix "m", filled with its element numbers.
+std::vector<std::byte> write_matrix(const std::filesystem::path& file, DType type, std::uint64_t rows,
+                                    std::uint64_t columns) {
+  const std::size_t size = size_of(type);
   std::vector<std::byte> bytes(rows * columns * size);
   for (std::uint64_t i = 0; i < rows * columns; ++i) std::memcpy(bytes.data() + i * size, &i, size);
-  const std::string header = str(R"({"m":{"dtype":")", type, R"(","shape":[)", rows, ',', columns,
-                                 R"(],"data_offsets":[0,)", bytes.size(), "]}}");
-  const std::uint64_t length = header.size();
+  const std::vector<std::int64_t> shape{static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)};
   std::ofstream out(file, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(&length), sizeof(length));
-  out << header;
+  out << lay_out_safetensors({{"m", type, shape, bytes.size()}}).head;
   out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   return bytes;
 }
 
-void expect_transpose(const char* type, std::uint64_t size, std::uint64_t rows, std::uint64_t columns,
-                      std::uint64_t ahead) {
+void expect_transpose(DType type, std::uint64_t rows, std::uint64_t columns, std::uint64_t ahead) {
   const test::TempDir dir;
-  const auto bytes = write_matrix(dir.path() / "m.safetensors", type, size, rows, columns);
+  const std::size_t size = size_of(type);
+  const auto bytes = write_matrix(dir.path() / "m.safetensors", type, rows, columns);
   std::vector<std::byte> expected(bytes.size());
   for (std::uint64_t row = 0; row < rows; ++row) {
     for (std::uint64_t column = 0; column < columns; ++column)
@@ -52,7 +49,7 @@ void expect_transpose(const char* type, std::uint64_t size, std::uint64_t rows, 
       read(matrix, at, std::span(got).subspan(at * size, count * size));
       at += count;
     }
-    EXPECT_TRUE(got == expected) << type << ' ' << rows << " x " << columns << " round " << round;
+    EXPECT_TRUE(got == expected) << size << " bytes, " << rows << " x " << columns << " round " << round;
     std::fill(got.begin(), got.end(), std::byte{0xEE});
   }
 }
@@ -63,15 +60,15 @@ TEST(TransposedRead, GivesEveryStretchOfTheTranspose) {
   for (const auto& [rows, columns] : std::vector<std::pair<std::uint64_t, std::uint64_t>>{
            {1, 1}, {1, 300}, {300, 1}, {7, 5}, {64, 64}, {3, 200}, {200, 3}, {129, 257}}) {
     for (const std::uint64_t ahead : {8, 100, 1000, 50'000}) {
-      expect_transpose("F32", 4, rows, columns, ahead);
-      expect_transpose("BF16", 2, rows, columns, ahead);
-      expect_transpose("F64", 8, rows, columns, ahead);
+      expect_transpose(DType::kF32, rows, columns, ahead);
+      expect_transpose(DType::kBF16, rows, columns, ahead);
+      expect_transpose(DType::kF64, rows, columns, ahead);
     }
   }
 }
 
 TEST(TransposedRead, OfAMatrixBeyondOneBlockIsTheSame) {
-  expect_transpose("F32", 4, 700, 900, 15 << 20);
+  expect_transpose(DType::kF32, 700, 900, 15 << 20);
 }
 
 }  // namespace
