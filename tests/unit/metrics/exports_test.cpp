@@ -142,10 +142,7 @@ TEST_F(Exports, AFullDiskIsNoErrorAndTheFilesAreWholeAfterIt) {
   add(exports, R"({"step": 1})");
   ASSERT_EQ(event_files().size(), 1U);
   {
-    test::InUse<test::FaultyDisk> full(fs::disk(),
-                                       {{.call = test::DiskCall::kWrite, .nth = 1, .error = ENOSPC},
-                                        {.call = test::DiskCall::kWrite, .nth = 2, .error = ENOSPC},
-                                        {.call = test::DiskCall::kWrite, .nth = 3, .error = ENOSPC}});
+    test::InUse<test::FaultyDisk> full(fs::disk(), {{.times = 3, .error = ENOSPC}});
     add(exports, R"({"step": 2})");
   }
   add(exports, R"({"step": 3})");
