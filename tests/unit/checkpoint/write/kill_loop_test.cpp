@@ -211,9 +211,7 @@ TEST_P(KillLoop, TakesNothingThatWasCommitted) {
   Job job(run, attempt, record.newest + 1, "");
   for (int rank = 0; rank < run.ranks; ++rank) EXPECT_EQ(job.wait(rank), 0) << "rank " << rank;
   ASSERT_EQ(record.look(run), "");
-  std::vector<std::string> names;
-  for (const Path& path : fs::list_folder(run.checkpoints(), Code::kCheckpoint))
-    names.push_back(path.filename().string());
+  const std::vector<std::string> names = names_in(run.checkpoints());
   EXPECT_EQ(names.size(), static_cast<std::size_t>(kKept)) << join(names, ", ");
 }
 
