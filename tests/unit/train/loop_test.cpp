@@ -96,6 +96,13 @@ struct OneRun {
     EXPECT_EQ(TrainLoop(options, parts).run(), RunEnd::kFinished);
     return at::cat(mapped(model->units(), [](const auto& unit) { return unit->master(); }));
   }
+  /// The lines of its metrics.
+  [[nodiscard]] std::vector<nlohmann::json> logged() const {
+    std::ifstream file(temporary.path() / "metrics.jsonl");
+    std::vector<nlohmann::json> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+    return lines;
+  }
 
   test::TempDir temporary;
   LocalCommunicator comm;
@@ -198,8 +205,7 @@ TEST(TrainLoop, AValidationInWhichNothingCountsHasNoLossAndIsNeverTheBest) {
   run.counted_in_validation = 0;
   (void)run.train();
   EXPECT_FALSE(run.state->best);
-  std::ifstream file(run.temporary.path() / "metrics.jsonl");
-  const auto line = nlohmann::json::parse(file);
+  const auto line = run.logged().at(0);
   EXPECT_FALSE(line.contains("validation_loss"));
   EXPECT_TRUE(line["loss"].is_number());
 }
@@ -220,10 +226,7 @@ TEST(TrainLoop, AStepInWhichNothingCountsMovesNoWeight) {
   longer.options.train.steps = 3;
   EXPECT_TRUE(longer.train().equal(expected));
   EXPECT_EQ(longer.state->skipped, 2);
-  std::ifstream file(longer.temporary.path() / "metrics.jsonl");
-  std::string last;
-  for (std::string line; std::getline(file, line);) last = line;
-  EXPECT_TRUE(nlohmann::json::parse(last)["loss"].is_null());
+  EXPECT_TRUE(longer.logged().back()["loss"].is_null());
 }
 
 TEST(TrainLoop, StepsInWhichNothingCountsEndTheRunAfterTooManyInARow) {
@@ -245,10 +248,8 @@ TEST(TrainLoop, CountsTokensAndSamplesAndTellsTheTime) {
   const double before = utc_now_s();
   (void)run.train();
   EXPECT_EQ(run.state->tokens, 3 * 4 * (kColumns - 1));
-  std::ifstream file(run.temporary.path() / "metrics.jsonl");
   std::int64_t steps = 0;
-  for (std::string line; std::getline(file, line);) {
-    const auto json = nlohmann::json::parse(line);
+  for (const auto& json : run.logged()) {
     ++steps;
     EXPECT_EQ(json["tokens"], steps * 4 * (kColumns - 1));
     EXPECT_EQ(json["samples"], steps * 4);
@@ -265,10 +266,8 @@ TEST(TrainLoop, AStepThatIsFasterThanThePeakIsTheBetterMeasurementOfIt) {
   run.options.metrics.every_steps = 1;
   run.options.peak_flops = 1;
   (void)run.train();
-  std::ifstream file(run.temporary.path() / "metrics.jsonl");
   double highest = 0;
-  for (std::string line; std::getline(file, line);)
-    highest = std::max(highest, nlohmann::json::parse(line)["mfu"].get<double>());
+  for (const auto& line : run.logged()) highest = std::max(highest, line["mfu"].get<double>());
   EXPECT_EQ(highest, 1);
 }
 
@@ -278,8 +277,7 @@ TEST(TrainLoop, RoomThatNoTokenFillsIsNoWorkOfTheModel) {
     run.data.longest = longest;
     run.options.metrics.every_steps = 1;
     (void)run.train();
-    std::ifstream file(run.temporary.path() / "metrics.jsonl");
-    const auto line = nlohmann::json::parse(file);
+    const auto line = run.logged().at(0);
     return line["model_tflops_per_s"].get<double>() / line["samples_per_s"].get<double>();
   };
   const double full = work_of_a_sample(kColumns - 1);
@@ -315,11 +313,9 @@ TEST(TrainLoop, AValidationIsKeptWhenTheEvaluationBehindItIsStopped) {
   run.options.train.validate_every_steps = 1;
   (void)run.train();
   ASSERT_TRUE(run.state->best);
-  std::ifstream lines(run.temporary.path() / "metrics.jsonl");
-  std::string line;
-  std::getline(lines, line);
-  EXPECT_EQ(nlohmann::json::parse(line)["validation_loss"], run.state->best->value);
-  EXPECT_FALSE(nlohmann::json::parse(line).contains("eval/t/acc"));
+  const auto line = run.logged().at(0);
+  EXPECT_EQ(line["validation_loss"], run.state->best->value);
+  EXPECT_FALSE(line.contains("eval/t/acc"));
 }
 
 TEST(TrainLoop, ALossOnOtherValidationDataIsNoBest) {
