@@ -100,7 +100,14 @@ std::string line_of(const std::string& report, const std::string& beginning) {
   return report.substr(begin, report.find('\n', begin) - begin);
 }
 
-TEST(JsonReport, HasTheKeysThatProgramsRead) {
+struct OfReported : ::testing::Test {
+  Reported reported;
+};
+using JsonReport = OfReported;
+using TextReport = OfReported;
+using Picture = OfReported;
+
+TEST_F(JsonReport, HasTheKeysThatProgramsRead) {
   const nlohmann::json json = Reported().json();
   EXPECT_EQ(json.at("fits"), true);
   const nlohmann::json& memory = json.at("memory");
@@ -124,7 +131,7 @@ TEST(JsonReport, HasTheKeysThatProgramsRead) {
   EXPECT_EQ(traffic.at("by_operation").at("all_gather"), 12 * kReportMiB);
 }
 
-TEST(JsonReport, ListsOperationsByTheirTime) {
+TEST_F(JsonReport, ListsOperationsByTheirTime) {
   const nlohmann::json json = Reported().json();
   const nlohmann::json& operations = json.at("operations");
   ASSERT_EQ(operations.size(), 2U);
@@ -136,8 +143,7 @@ TEST(JsonReport, ListsOperationsByTheirTime) {
   EXPECT_EQ(json.at("busy_s").at("compute"), 3);
 }
 
-TEST(JsonReport, LeavesOutTimesThatAreUnknown) {
-  Reported reported;
+TEST_F(JsonReport, LeavesOutTimesThatAreUnknown) {
   reported.outlook.time.reset();
   reported.outlook.limit_bytes = 300.0 * kReportMiB;
   const nlohmann::json json = reported.json();
@@ -146,13 +152,12 @@ TEST(JsonReport, LeavesOutTimesThatAreUnknown) {
   EXPECT_EQ(json.at("fits"), false);
 }
 
-TEST(JsonReport, HasTheTreeOfUnits) {
-  Reported reported;
+TEST_F(JsonReport, HasTheTreeOfUnits) {
   reported.rehearsed.unit_tree = {"root", "  layers.0"};
   EXPECT_EQ(reported.json().at("unit_tree"), nlohmann::json({"root", "  layers.0"}));
 }
 
-TEST(TextReport, SaysWhatARunWouldBeLike) {
+TEST_F(TextReport, SaysWhatARunWouldBeLike) {
   const std::string text = "\n" + Reported().text();
   for (const char* line :
        {"model llama: 8,030,000,000 parameters in 34 units, largest 1002.0 MiB gathered",
@@ -176,8 +181,7 @@ TEST(TextReport, SaysWhatARunWouldBeLike) {
   EXPECT_EQ(text.back(), '\n');
 }
 
-TEST(TextReport, SaysThatTheStepsOfEpochsAreUnknown) {
-  Reported reported;
+TEST_F(TextReport, SaysThatTheStepsOfEpochsAreUnknown) {
   reported.options.steps = 0;
   reported.outlook.time->run_s = 0;
   EXPECT_MENTIONS(line_of(reported.text(), "run"),
@@ -186,15 +190,13 @@ TEST(TextReport, SaysThatTheStepsOfEpochsAreUnknown) {
   EXPECT_TRUE(reported.json().at("device_hours").is_null());
 }
 
-TEST(TextReport, SaysWhatItsTimesAreComparedWith) {
-  Reported reported;
+TEST_F(TextReport, SaysWhatItsTimesAreComparedWith) {
   EXPECT_FALSE(test::mentions(reported.text(), "one H100"));
   reported.title.unproven = true;
   EXPECT_EQ(line_of(reported.text(), "  forecast"), "  forecast; compared with runs on one H100 only");
 }
 
-TEST(TextReport, SaysThatSavesAreDueBeforeTheLastHasEnded) {
-  Reported reported;
+TEST_F(TextReport, SaysThatSavesAreDueBeforeTheLastHasEnded) {
   reported.outlook.time->save_due_s = 29.75;
   EXPECT_FALSE(test::mentions(reported.text(), "left out"));
   reported.outlook.time->save_due_s = 9.75;
@@ -204,8 +206,7 @@ TEST(TextReport, SaysThatSavesAreDueBeforeTheLastHasEnded) {
   EXPECT_FALSE(test::mentions(reported.text(), "left out"));
 }
 
-TEST(TextReport, TellsWhatCheckpointsInMemoryTakeOfANode) {
-  Reported reported;
+TEST_F(TextReport, TellsWhatCheckpointsInMemoryTakeOfANode) {
   reported.outlook.node_memory_saves = 192.0 * kReportMiB;
   EXPECT_EQ(
       line_of(reported.text(), "checkpoint"),
@@ -214,15 +215,13 @@ TEST(TextReport, TellsWhatCheckpointsInMemoryTakeOfANode) {
   EXPECT_EQ(reported.json().at("checkpoint").at("node_memory_bytes"), 192.0 * kReportMiB);
 }
 
-TEST(TextReport, SaysWhatDoesNotFit) {
-  Reported reported;
+TEST_F(TextReport, SaysWhatDoesNotFit) {
   reported.outlook.limit_bytes = 300.0 * kReportMiB;
   EXPECT_EQ(line_of(reported.text(), "memory"),
             "memory per rank: 320.0 MiB at most of 300.0 MiB: does NOT fit; most during backward layers.3");
 }
 
-TEST(TextReport, OfCpuRanksHasNoTimes) {
-  Reported reported;
+TEST_F(TextReport, OfCpuRanksHasNoTimes) {
   reported.outlook.time.reset();
   reported.outlook.limit_bytes = 0;
   reported.title.network = "";
@@ -236,8 +235,7 @@ TEST(TextReport, OfCpuRanksHasNoTimes) {
   EXPECT_FALSE(test::mentions(text, "to other nodes"));
 }
 
-TEST(TextReport, SaysWhatLiesInHostMemory) {
-  Reported reported;
+TEST_F(TextReport, SaysWhatLiesInHostMemory) {
   reported.rehearsed.memory.offloaded = true;
   const std::string text = reported.text();
   EXPECT_EQ(line_of(text, "  in host memory").substr(0, 35), "  in host memory: weights 30.0 MiB,");
@@ -270,8 +268,7 @@ TEST(PerfettoTrace, HasEveryOperationOnItsLane) {
   EXPECT_EQ(spans[3].at("args").at("place"), "update");
 }
 
-TEST(Picture, DrawsLanesInColors) {
-  const Reported reported;
+TEST_F(Picture, DrawsLanesInColors) {
   const std::string svg = picture(reported.title, reported.rehearsed, reported.outlook);
   EXPECT_EQ(svg.rfind("<svg ", 0), 0U);
   EXPECT_EQ(svg.substr(svg.size() - 7), "</svg>\n");
@@ -285,8 +282,7 @@ TEST(Picture, DrawsLanesInColors) {
                   "<rect x=\"341.4\" y=\"60.0\" width=\"502.9\"");
 }
 
-TEST(Picture, HasATimeAxisAndADarkForm) {
-  const Reported reported;
+TEST_F(Picture, HasATimeAxisAndADarkForm) {
   const std::string svg = picture(reported.title, reported.rehearsed, reported.outlook);
   EXPECT_MENTIONS(svg, ">0 s</text>", ">3.5 s</text>");
   EXPECT_FALSE(test::mentions(svg, ">4 s</text>"));
@@ -294,8 +290,7 @@ TEST(Picture, HasATimeAxisAndADarkForm) {
   EXPECT_FALSE(test::mentions(svg, "left-out\"")) << "all is drawn";
 }
 
-TEST(Picture, MarksThePassesThatAreLeftOut) {
-  Reported reported;
+TEST_F(Picture, MarksThePassesThatAreLeftOut) {
   Timeline& timeline = reported.outlook.time->timeline;
   timeline.left_out = 62;
   timeline.behind_left_out = timeline.spans.size();
@@ -309,15 +304,13 @@ TEST(Picture, MarksThePassesThatAreLeftOut) {
   EXPECT_MENTIONS(trace, "62 equal passes");
 }
 
-TEST(Picture, EscapesTitles) {
-  Reported reported;
+TEST_F(Picture, EscapesTitles) {
   reported.title.device = "mine & <yours>";
   const std::string svg = picture(reported.title, reported.rehearsed, reported.outlook);
   EXPECT_MENTIONS(svg, "mine &amp; &lt;yours&gt;");
 }
 
-TEST(Picture, OfUnknownTimesIsNone) {
-  Reported reported;
+TEST_F(Picture, OfUnknownTimesIsNone) {
   reported.outlook.time.reset();
   EXPECT_EQ(picture(reported.title, reported.rehearsed, reported.outlook), "");
 }

@@ -102,8 +102,11 @@ std::string drawn(const Timeline& timeline) {
   return text;
 }
 
-TEST(Timeline, AGatherRunsBesideComputing) {
+struct Timelines : ::testing::Test {
   TraceWriter w;
+};
+
+TEST_F(Timelines, AGatherRunsBesideComputing) {
   const auto weights = w.gather(3);
   w.work(2).wait(weights).work(4);
   const Timeline t = w.played();
@@ -116,8 +119,7 @@ TEST(Timeline, AGatherRunsBesideComputing) {
   EXPECT_EQ(drawn(t), "gather 0-3; compute 0-2; compute 3-7; ");
 }
 
-TEST(Timeline, AGatherThatIsDoneInTimeCostsNothing) {
-  TraceWriter w;
+TEST_F(Timelines, AGatherThatIsDoneInTimeCostsNothing) {
   const auto weights = w.gather(3);
   w.work(4).wait(weights).work(1);
   const Timeline t = w.played();
@@ -125,12 +127,12 @@ TEST(Timeline, AGatherThatIsDoneInTimeCostsNothing) {
   EXPECT_EQ(waits(t, Lane::kGather), 0);
 }
 
-TEST(Timeline, WaitsAreThoseOfWhatIsWaitedFor) {
+TEST_F(Timelines, WaitsAreThoseOfWhatIsWaitedFor) {
   const std::vector<std::pair<OperationKind, Lane>> kinds{{OperationKind::kAllGather, Lane::kGather},
                                                           {OperationKind::kReduceScatter, Lane::kReduce},
                                                           {OperationKind::kAllReduce, Lane::kReduce}};
   for (const auto& [kind, wait] : kinds) {
-    TraceWriter w;
+    w = TraceWriter();
     w.work(1);
     const auto message = w.issue(kind, 5);  // reads what was computed before: from 1 to 6
     w.work(2).wait(message).work(1);
@@ -141,9 +143,9 @@ TEST(Timeline, WaitsAreThoseOfWhatIsWaitedFor) {
   }
 }
 
-TEST(Timeline, OfTwoWaitsTheLongerOneIsTheCause) {
+TEST_F(Timelines, OfTwoWaitsTheLongerOneIsTheCause) {
   for (const bool gather_first : {true, false}) {
-    TraceWriter w;
+    w = TraceWriter();
     const auto reduced = w.reduce(3);
     const auto gathered = w.gather(6);
     w.wait(gather_first ? gathered : reduced).wait(gather_first ? reduced : gathered).work(1);
@@ -154,8 +156,7 @@ TEST(Timeline, OfTwoWaitsTheLongerOneIsTheCause) {
   }
 }
 
-TEST(Timeline, CollectivesShareTheirLink) {
-  TraceWriter w;
+TEST_F(Timelines, CollectivesShareTheirLink) {
   const auto first = w.gather(2);
   const auto second = w.gather(2);
   const auto sum = w.reduce(2);
@@ -166,19 +167,17 @@ TEST(Timeline, CollectivesShareTheirLink) {
   EXPECT_EQ(waits(t, Lane::kReduce), 1);
 }
 
-TEST(Timeline, CollectivesTakeTheirShareOfTheDevice) {
+TEST_F(Timelines, CollectivesTakeTheirShareOfTheDevice) {
   class Shared final : public StatedRates {
    public:
     [[nodiscard]] double taken_by_messages() const override { return 0.25; }
   };
-  TraceWriter w;
   const auto weights = w.gather(4);
   w.work(6).wait(weights).work(1);
   EXPECT_EQ(w.played(Shared()).step_s, 8);  // a quarter of 4 seconds more
 }
 
-TEST(Timeline, WhatTheHostComputesKeepsItFromIssuing) {
-  TraceWriter w;
+TEST_F(Timelines, WhatTheHostComputesKeepsItFromIssuing) {
   w.work(1).work(3).work(1);
   w.trace.works[1].on_host = true;
   const Timeline t = w.played();
@@ -187,8 +186,7 @@ TEST(Timeline, WhatTheHostComputesKeepsItFromIssuing) {
   EXPECT_EQ(t.by_name.at("mm").count, 2) << "on the device";
 }
 
-TEST(Timeline, ShortOperationsWaitForTheHost) {
-  TraceWriter w;
+TEST_F(Timelines, ShortOperationsWaitForTheHost) {
   w.work(0.25).work(0.25).work(0.25);
   const Timeline t = w.played(StatedRates(1));
   EXPECT_EQ(t.step_s, 3.25);              // they begin at 1, 2 and 3
@@ -196,16 +194,14 @@ TEST(Timeline, ShortOperationsWaitForTheHost) {
   EXPECT_EQ(busy(t, Lane::kCompute), 0.75);
 }
 
-TEST(Timeline, BehindLongOperationsTheHostIsHidden) {
-  TraceWriter w;
+TEST_F(Timelines, BehindLongOperationsTheHostIsHidden) {
   w.work(1).work(1).work(1);
   const Timeline t = w.played(StatedRates(0.25));
   EXPECT_EQ(t.step_s, 3.25);
   EXPECT_EQ(waits(t, Lane::kHost), 0.25);
 }
 
-TEST(Timeline, AHostThatWaitsForTheDeviceFallsBehind) {
-  TraceWriter w;
+TEST_F(Timelines, AHostThatWaitsForTheDeviceFallsBehind) {
   w.work(4).sync().work(1);
   const Timeline t = w.played(StatedRates(0.5));
   EXPECT_EQ(t.step_s, 6);  // 0.5 to 4.5; issued at 5
@@ -219,8 +215,7 @@ TEST(Timeline, AHostThatWaitsForTheDeviceFallsBehind) {
   EXPECT_EQ(waits(copied.played(), Lane::kHost), 3);
 }
 
-TEST(Timeline, IssuingACollectiveTakesTheHostTimeToo) {
-  TraceWriter w;
+TEST_F(Timelines, IssuingACollectiveTakesTheHostTimeToo) {
   const auto weights = w.gather(2);
   w.wait(weights).work(1);
   const Timeline t = w.played(StatedRates(0.5));
@@ -229,8 +224,7 @@ TEST(Timeline, IssuingACollectiveTakesTheHostTimeToo) {
   EXPECT_EQ(waits(t, Lane::kGather), 2.5);
 }
 
-TEST(Timeline, StreamsRunBesideEachOther) {
-  TraceWriter w;
+TEST_F(Timelines, StreamsRunBesideEachOther) {
   w.work(2).work(5, kCopies).work(1);
   const Timeline t = w.played();
   EXPECT_EQ(t.step_s, 5);
@@ -238,8 +232,7 @@ TEST(Timeline, StreamsRunBesideEachOther) {
   EXPECT_EQ(busy(t, Lane::kCopy), 5);
 }
 
-TEST(Timeline, AStreamIsHeldUntilTheMarkOfAnother) {
-  TraceWriter w;
+TEST_F(Timelines, AStreamIsHeldUntilTheMarkOfAnother) {
   w.work(2);
   const auto computed = w.mark(kMain);
   w.hold(kCopies, computed).work(3, kCopies);
@@ -251,8 +244,7 @@ TEST(Timeline, AStreamIsHeldUntilTheMarkOfAnother) {
   EXPECT_EQ(t.step_s, 6);
 }
 
-TEST(Timeline, AMarkKnowsNothingOfLaterWork) {
-  TraceWriter w;
+TEST_F(Timelines, AMarkKnowsNothingOfLaterWork) {
   w.work(1, kCopies);
   const auto early = w.mark(kCopies);
   w.work(7, kCopies).hold(kMain, early).work(1);
@@ -260,8 +252,7 @@ TEST(Timeline, AMarkKnowsNothingOfLaterWork) {
   EXPECT_EQ(busy(w.played(), Lane::kCompute), 1);
 }
 
-TEST(Timeline, AMarkBehindAWaitIsReachedAfterTheWait) {
-  TraceWriter w;
+TEST_F(Timelines, AMarkBehindAWaitIsReachedAfterTheWait) {
   const auto weights = w.gather(5);
   w.wait(weights);
   const auto there = w.mark(kMain);
@@ -269,23 +260,20 @@ TEST(Timeline, AMarkBehindAWaitIsReachedAfterTheWait) {
   EXPECT_EQ(drawn(w.played()), "gather 0-5; copy 5-7; ");
 }
 
-TEST(Timeline, TheHostWaitsForWhatTheStreamWaitsFor) {
-  TraceWriter w;
+TEST_F(Timelines, TheHostWaitsForWhatTheStreamWaitsFor) {
   const auto weights = w.gather(5);
   w.wait(weights).sync().work(2, kCopies);
   EXPECT_EQ(drawn(w.played()), "gather 0-5; copy 5-7; ");
 }
 
-TEST(Timeline, ACollectiveWaitsForItsStream) {
-  TraceWriter w;
+TEST_F(Timelines, ACollectiveWaitsForItsStream) {
   w.work(1).work(4, kCopies);
   const auto behind_copies = w.gather(2, kCopies);
   w.wait(behind_copies, kCopies).work(1, kCopies);
   EXPECT_EQ(drawn(w.played()), "compute 0-1; copy 0-4; gather 4-6; copy 6-7; ");
 }
 
-TEST(Timeline, ACollectiveOfTheHostMakesTheHostWait) {
-  TraceWriter w;
+TEST_F(Timelines, ACollectiveOfTheHostMakesTheHostWait) {
   w.work(5);
   const auto sum = w.issue(OperationKind::kAllReduce, 2, kMain, kOnHost);
   w.wait(sum).work(1);
@@ -295,16 +283,14 @@ TEST(Timeline, ACollectiveOfTheHostMakesTheHostWait) {
   EXPECT_EQ(waits(t, Lane::kReduce), 0);
 }
 
-TEST(Timeline, ACollectiveOfTheHostDoesNotWaitForThoseOfTheDevice) {
-  TraceWriter w;
+TEST_F(Timelines, ACollectiveOfTheHostDoesNotWaitForThoseOfTheDevice) {
   (void)w.reduce(4);
   const auto sum = w.issue(OperationKind::kAllReduce, 1, kMain, kOnHost);
   w.wait(sum).work(1);
   EXPECT_EQ(drawn(w.played()), "reduce 0-4; compute 1-2; ");
 }
 
-TEST(Timeline, WithoutADeviceTheThreadThatTrainsComputesAndStandsStillForMessages) {
-  TraceWriter w;
+TEST_F(Timelines, WithoutADeviceTheThreadThatTrainsComputesAndStandsStillForMessages) {
   const auto weights = w.gather(3);
   const auto sum = w.reduce(2);
   w.work(2).wait(weights).work(1).sync().wait(sum).work(1);
@@ -316,8 +302,7 @@ TEST(Timeline, WithoutADeviceTheThreadThatTrainsComputesAndStandsStillForMessage
   EXPECT_EQ(t.step_s, 9);
 }
 
-TEST(Timeline, AddsUpOperationsOfOneName) {
-  TraceWriter w;
+TEST_F(Timelines, AddsUpOperationsOfOneName) {
   w.work(2, kMain, 0).work(1, kMain, 1).work(4, kMain, 0);
   w.trace.works[0].cost = w.trace.works[2].cost = Cost::kProduct;
   const Timeline t = w.played();
@@ -342,8 +327,8 @@ TraceWriter three_passes() {
   return w;
 }
 
-TEST(Timeline, RepeatsThePassInBetween) {
-  const TraceWriter w = three_passes();
+TEST_F(Timelines, RepeatsThePassInBetween) {
+  w = three_passes();
   struct Repeated {
     std::int64_t passes;
     double step_s;
@@ -369,7 +354,7 @@ TEST(Timeline, RepeatsThePassInBetween) {
   }
 }
 
-TEST(Timeline, DrawsOnlyThePassesThatWereRehearsed) {
+TEST_F(Timelines, DrawsOnlyThePassesThatWereRehearsed) {
   const Timeline t = three_passes().played(StatedRates(), 7);
   EXPECT_EQ(drawn(t), "gather 0-1; compute 1-2; gather 2-4; compute 4-5; compute 17-22; compute 22-23; ");
   EXPECT_EQ(t.left_out, 4);
@@ -377,7 +362,7 @@ TEST(Timeline, DrawsOnlyThePassesThatWereRehearsed) {
   EXPECT_EQ(three_passes().played(StatedRates(), 3).left_out, 0);
 }
 
-TEST(Timeline, PlaysTracesOfOneAndTwoPassesAsTheyAre) {
+TEST_F(Timelines, PlaysTracesOfOneAndTwoPassesAsTheyAre) {
   TraceWriter one;
   one.begin_pass().work(2).work(1);
   EXPECT_EQ(one.played(StatedRates(), 1).step_s, 3);
@@ -403,7 +388,7 @@ TraceWriter passes_with_prefetch(int passes, double compute_s, double gather_s) 
   return w;
 }
 
-TEST(Timeline, RepetitionsAreWhatTheWholeStepWouldBe) {
+TEST_F(Timelines, RepetitionsAreWhatTheWholeStepWouldBe) {
   // The gather that crosses from pass to pass is short, as long as the other things, and long.
   for (const auto& [compute_s, gather_s] : {std::pair{8.0, 2.0}, std::pair{0.25, 0.5}, std::pair{1.0, 4.0}}) {
     const Timeline whole = passes_with_prefetch(9, compute_s, gather_s).played(StatedRates(), 9);
@@ -416,7 +401,7 @@ TEST(Timeline, RepetitionsAreWhatTheWholeStepWouldBe) {
   }
 }
 
-TEST(Timeline, RepetitionsWhileTheHostIsTheBound) {
+TEST_F(Timelines, RepetitionsWhileTheHostIsTheBound) {
   TraceWriter whole;
   TraceWriter three;
   for (int pass = 0; pass < 9; ++pass) {

@@ -29,8 +29,11 @@ struct Job {
 
 constexpr Deadline::Ahead kStep{.step = true};
 
-TEST(Deadline, StopsWhenOneMoreStepASaveAndTheMarginNoLongerFit) {
+struct DeadlineOfAJob : ::testing::Test {
   Job job;
+};
+
+TEST_F(DeadlineOfAJob, StopsWhenOneMoreStepASaveAndTheMarginNoLongerFit) {
   Deadline deadline = job.deadline();
   job.now = kNow + 1000 - 73;
   EXPECT_EQ(deadline.reason_to_stop(kStep), "");
@@ -40,8 +43,7 @@ TEST(Deadline, StopsWhenOneMoreStepASaveAndTheMarginNoLongerFit) {
             "do not fit before then");
 }
 
-TEST(Deadline, NeverStopsWhereNoEndIsKnown) {
-  Job job;
+TEST_F(DeadlineOfAJob, NeverStopsWhereNoEndIsKnown) {
   for (const std::optional<double> end :
        {std::optional<double>(), std::optional(std::numeric_limits<double>::infinity())}) {
     job.setting.job_end_s = end;
@@ -52,8 +54,7 @@ TEST(Deadline, NeverStopsWhereNoEndIsKnown) {
   }
 }
 
-TEST(Deadline, CountsTheValidationThatIsDue) {
-  Job job;
+TEST_F(DeadlineOfAJob, CountsTheValidationThatIsDue) {
   Deadline deadline = job.deadline();
   job.now = kNow + 1000 - 80;
   EXPECT_EQ(deadline.reason_to_stop({.step = true, .validation = true}), "")
@@ -64,8 +65,7 @@ TEST(Deadline, CountsTheValidationThatIsDue) {
   EXPECT_EQ(deadline.reason_to_stop(kStep), "");
 }
 
-TEST(Deadline, WaitsForASaveThatIsUnderWay) {
-  Job job;
+TEST_F(DeadlineOfAJob, WaitsForASaveThatIsUnderWay) {
   Deadline deadline = job.deadline();
   job.now = kNow + 1000 - 100;
   EXPECT_EQ(deadline.reason_to_stop({.step = true, .beside_s = 30}), "") << "30 beside the step, 60, 10";
@@ -75,8 +75,7 @@ TEST(Deadline, WaitsForASaveThatIsUnderWay) {
   EXPECT_NE(deadline.reason_to_stop({.step = true, .before_s = 28}), "");
 }
 
-TEST(Deadline, InAValidationOnlyTheSaveHasToFit) {
-  Job job;
+TEST_F(DeadlineOfAJob, InAValidationOnlyTheSaveHasToFit) {
   Deadline deadline = job.deadline();
   job.now = kNow + 1000 - 70;
   EXPECT_EQ(deadline.reason_to_stop({}), "");
@@ -84,8 +83,7 @@ TEST(Deadline, InAValidationOnlyTheSaveHasToFit) {
   EXPECT_NE(deadline.reason_to_stop({}), "");
 }
 
-TEST(Deadline, OfACapacityBlockIsHalfAnHourBeforeItsEnd) {
-  Job job;
+TEST_F(DeadlineOfAJob, OfACapacityBlockIsHalfAnHourBeforeItsEnd) {
   job.setting.capacity_end_s = kNow + 1800 + 500;
   Deadline deadline = job.deadline();
   job.now = kNow + 427;
@@ -97,8 +95,7 @@ TEST(Deadline, OfACapacityBlockIsHalfAnHourBeforeItsEnd) {
             "s) and a margin of 10 s do not fit before then");
 }
 
-TEST(Deadline, AsksForTheEndOnceMoreBeforeItStops) {
-  Job job;
+TEST_F(DeadlineOfAJob, AsksForTheEndOnceMoreBeforeItStops) {
   int asked = 0;
   std::optional<double> answer;
   job.setting.ask_job_end = [&] {
@@ -122,8 +119,7 @@ TEST(Deadline, AsksForTheEndOnceMoreBeforeItStops) {
   EXPECT_EQ(deadline.reason_to_stop(kStep), "") << "no limit any more";
 }
 
-TEST(Deadline, AForecastOfStepsIsTheLongestButForHiccups) {
-  Job job;
+TEST_F(DeadlineOfAJob, AForecastOfStepsIsTheLongestButForHiccups) {
   Deadline deadline(Deadline::Setting{.now_s = [] { return kNow; }});
   EXPECT_EQ(deadline.expected().step, std::nullopt);
   deadline.step_took(30);  // the first one warms up
@@ -137,7 +133,7 @@ TEST(Deadline, AForecastOfStepsIsTheLongestButForHiccups) {
   EXPECT_EQ(deadline.expected().step, 2.5);
 }
 
-TEST(Deadline, ASaveIsExpectedToTakeAsLongAsTheSlowestOfTheLastThree) {
+TEST_F(DeadlineOfAJob, ASaveIsExpectedToTakeAsLongAsTheSlowestOfTheLastThree) {
   Deadline::Setting setting{.assumed_save_s = 7, .now_s = [] { return kNow; }};
   EXPECT_EQ(Deadline(setting).save_s(), 7);
   setting.earlier.save = 5;
@@ -149,8 +145,7 @@ TEST(Deadline, ASaveIsExpectedToTakeAsLongAsTheSlowestOfTheLastThree) {
   EXPECT_EQ(deadline.save_s(), 4);
 }
 
-TEST(Deadline, AStartThatCannotEvenDoOneStepIsRefusedWithAdvice) {
-  Job job;
+TEST_F(DeadlineOfAJob, AStartThatCannotEvenDoOneStepIsRefusedWithAdvice) {
   job.setting.job_end_s = kNow + 72;
   (void)job.deadline();
   Deadline(job.setting).require_room();  // nothing is known of earlier starts
@@ -165,15 +160,13 @@ TEST(Deadline, AStartThatCannotEvenDoOneStepIsRefusedWithAdvice) {
   Deadline(job.setting).require_room();
 }
 
-TEST(Deadline, ACapacityBlockThatIsOverIsRefused) {
-  Job job;
+TEST_F(DeadlineOfAJob, ACapacityBlockThatIsOverIsRefused) {
   job.setting.capacity_end_s = kNow + 1799;
   (void)job.deadline();
   EXPECT_THROW(Deadline(job.setting).require_room(), Error);
 }
 
-TEST(Deadline, WarnsWhenTheGraceIsShorterThanASave) {
-  Job job;
+TEST_F(DeadlineOfAJob, WarnsWhenTheGraceIsShorterThanASave) {
   EXPECT_EQ(job.deadline().grace_warning(), "") << "not known";
   job.setting.grace_s = 60;
   EXPECT_EQ(job.deadline().grace_warning(), "");

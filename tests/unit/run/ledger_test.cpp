@@ -63,7 +63,11 @@ struct RunFiles {
   }
 };
 
-TEST(Ledger, WithoutAFileNeverBegins) {
+struct LedgerOfARun : ::testing::Test {
+  RunFiles run;
+};
+
+TEST_F(LedgerOfARun, WithoutAFileNeverBegins) {
   Ledger ledger;
   ledger.begin();
   {
@@ -76,8 +80,7 @@ TEST(Ledger, WithoutAFileNeverBegins) {
   EXPECT_FALSE(ledger.last_end());
 }
 
-TEST(Ledger, AccountsForEverySecondFromTheBatchScriptsStart) {
-  RunFiles run;
+TEST_F(LedgerOfARun, AccountsForEverySecondFromTheBatchScriptsStart) {
   {
     const auto ledger = run.start(990);
     run.pass(2);
@@ -115,8 +118,7 @@ TEST(Ledger, AccountsForEverySecondFromTheBatchScriptsStart) {
                 {{"start", 13}, {"train", 30}, {"validate", 5}, {"stall", 4}, {"lost", 0}, {"idle", 0}}));
 }
 
-TEST(Ledger, AStartThatWasKilledIsClosedByTheNextAndItsUnsavedStepsAreLost) {
-  RunFiles run;
+TEST_F(LedgerOfARun, AStartThatWasKilledIsClosedByTheNextAndItsUnsavedStepsAreLost) {
   auto killed = run.start();
   killed->resumed(0);
   killed->enter(Spent::kTrain);
@@ -142,8 +144,7 @@ TEST(Ledger, AStartThatWasKilledIsClosedByTheNextAndItsUnsavedStepsAreLost) {
   EXPECT_EQ(json["starts"][1]["end"], "stopped");
 }
 
-TEST(Ledger, WhatOtherNumbersOfRanksTookIsNoForecast) {
-  RunFiles run;
+TEST_F(LedgerOfARun, WhatOtherNumbersOfRanksTookIsNoForecast) {
   run.start(0, 2)->took({.step = 10, .save = {}, .validation = 7});
   run.start(0, 2)->took({.step = {}, .save = 3, .validation = 8});
   EXPECT_EQ(run.start(0, 4)->earlier().step, std::nullopt);
@@ -153,8 +154,7 @@ TEST(Ledger, WhatOtherNumbersOfRanksTookIsNoForecast) {
   EXPECT_EQ(known.validation, 8);
 }
 
-TEST(Ledger, NoSecondBelongsToTwoStarts) {
-  RunFiles run;
+TEST_F(LedgerOfARun, NoSecondBelongsToTwoStarts) {
   run.start(900);
   run.pass(10);
   run.start(900);  // the same script started the run once more
@@ -180,7 +180,7 @@ double leaving(const std::string& notes, double next_began, const std::string& n
   return idle;
 }
 
-TEST(Ledger, AStartLastsUntilItsScriptSawAllRanksGo) {
+TEST_F(LedgerOfARun, AStartLastsUntilItsScriptSawAllRanksGo) {
   const std::string first = "start 0 1000\nend 85 1034.5\n";
   EXPECT_EQ(leaving(first + "start 5 2000\n", 2000), 4.5);
   EXPECT_EQ(leaving(first + "start 5 1500\nend 1 1510\nstart 5 2000\n", 2000), 4.5)
@@ -193,8 +193,7 @@ TEST(Ledger, AStartLastsUntilItsScriptSawAllRanksGo) {
   EXPECT_EQ(leaving("", 2000), 0);
 }
 
-TEST(Ledger, TimeSinceAPeerHungWentToItsDetectionWhateverWasThoughtOfItThen) {
-  RunFiles run;
+TEST_F(LedgerOfARun, TimeSinceAPeerHungWentToItsDetectionWhateverWasThoughtOfItThen) {
   const auto ledger = run.start(1000);
   ledger->enter(Spent::kTrain);
   run.pass(30);
@@ -220,8 +219,7 @@ Ledger::Start in_place(double began, double ran) {
   return {.run = {.job = "12", .ranks = 2, .began_s = began, .in_place = restarted}, .ran_s = ran};
 }
 
-TEST(Ledger, ARestartInPlaceAccountsForItsPhasesAndStepsDoneAgainAreNotLost) {
-  RunFiles run;
+TEST_F(LedgerOfARun, ARestartInPlaceAccountsForItsPhasesAndStepsDoneAgainAreNotLost) {
   run.note("start 0 1000\nlost 7 1 n1 1056\nend 7 1058\nrestart 5 1058\n");
   auto first = run.start(1000);
   first->resumed(0);
@@ -270,8 +268,7 @@ TEST(Ledger, ARestartInPlaceAccountsForItsPhasesAndStepsDoneAgainAreNotLost) {
                        {"resumed_step", 5}}));
 }
 
-TEST(Ledger, AStartInPlaceThatDiedBeforeItsAccountIsPartOfTheNextOnesLaunch) {
-  RunFiles run;
+TEST_F(LedgerOfARun, AStartInPlaceThatDiedBeforeItsAccountIsPartOfTheNextOnesLaunch) {
   run.note(
       "start 0 1000\nlost - - - 1000\nend 7 1001\nrestart 0 1001\n"
       "lost - - - 1003\nend 7 1004\nrestart 0 1004\n");
@@ -284,8 +281,7 @@ TEST(Ledger, AStartInPlaceThatDiedBeforeItsAccountIsPartOfTheNextOnesLaunch) {
   EXPECT_EQ(json["starts"][1]["seconds"]["launch"], 5);
 }
 
-TEST(Ledger, TheFileIsRefreshedWhileNothingHappens) {
-  RunFiles run;
+TEST_F(LedgerOfARun, TheFileIsRefreshedWhileNothingHappens) {
   const auto ledger = run.start(1000);
   for (int i = 0; i < 3; ++i) {
     run.pass(7);
@@ -299,8 +295,7 @@ TEST(Ledger, TheFileIsRefreshedWhileNothingHappens) {
   }
 }
 
-TEST(Ledger, AHeldStartIsInTheFileFromItsBeginningOrNotAtAll) {
-  RunFiles run;
+TEST_F(LedgerOfARun, AHeldStartIsInTheFileFromItsBeginningOrNotAtAll) {
   {
     const auto first = run.start(990);
     EXPECT_TRUE(first->has_begun());
@@ -336,8 +331,7 @@ TEST(Ledger, AHeldStartIsInTheFileFromItsBeginningOrNotAtAll) {
   EXPECT_EQ(after["starts"][1]["ended"], 1030.0);
 }
 
-TEST(Ledger, AForeignFileIsKeptAsideAndStopsNothing) {
-  RunFiles run;
+TEST_F(LedgerOfARun, AForeignFileIsKeptAsideAndStopsNothing) {
   for (const char* text : {"{\"starts\": [", "no ledger"}) {
     std::ofstream(run.file()) << text;
     run.start();
@@ -348,8 +342,7 @@ TEST(Ledger, AForeignFileIsKeptAsideAndStopsNothing) {
   EXPECT_EQ(fs::read_file(run.folder.path() / "goodput.json.unreadable-2", 100, Code::kUsage), "no ledger");
 }
 
-TEST(Ledger, AFolderThatTakesNoFileStopsNothing) {
-  RunFiles run;
+TEST_F(LedgerOfARun, AFolderThatTakesNoFileStopsNothing) {
   std::filesystem::create_directory(run.file());  // not even root can replace it by a file
   std::ofstream(run.file() / "x") << "x";
   const auto ledger = run.start();

@@ -40,8 +40,11 @@ std::string poisoned(OneRun& run, std::int64_t step) {
   return text.replace(text.find("1.5"), 3, "null");
 }
 
-TEST(Restore, ATrainerStateThatIsUnsoundIsPassedOver) {
+struct Restore : ::testing::Test {
   OneRun run;
+};
+
+TEST_F(Restore, ATrainerStateThatIsUnsoundIsPassedOver) {
   run.state.tokens = 99;
   run.state.skipped = 2;
   run.state.skipped_in_a_row = 1;
@@ -58,8 +61,7 @@ TEST(Restore, ATrainerStateThatIsUnsoundIsPassedOver) {
   EXPECT_EQ(run.state.skipped_in_a_row, 1);
 }
 
-TEST(Restore, WhereAllTrainerStatesAreUnsoundThatIsACheckpointFaultThatNamesTheFolder) {
-  OneRun run;
+TEST_F(Restore, WhereAllTrainerStatesAreUnsoundThatIsACheckpointFaultThatNamesTheFolder) {
   const std::string name = run.save(4, poisoned(run, 4)).filename().string();
   const std::string said = test::refusal(Code::kCheckpoint, [&] { return run.restore(); });
   EXPECT_MENTIONS(said, name, "validation_loss");
@@ -70,8 +72,7 @@ test::Fault unreadable(const std::filesystem::path& folder, int times) {
   return {.call = test::DiskCall::kRead, .path = folder, .times = times, .error = EIO};
 }
 
-TEST(Restore, AReadErrorIsNoDamage) {
-  OneRun run;
+TEST_F(Restore, AReadErrorIsNoDamage) {
   run.save(2);
   const auto newest = run.save(4);
   {
@@ -87,8 +88,7 @@ TEST(Restore, AReadErrorIsNoDamage) {
 }
 
 // What a checkpoint's recipe says decides whether it may be resumed.
-TEST(Restore, AReadErrorOfAnAttachmentIsTriedAgainAndIsNoDamage) {
-  OneRun run;
+TEST_F(Restore, AReadErrorOfAnAttachmentIsTriedAgainAndIsNoDamage) {
   run.save(2);
   run.save(4);
   int errors = 0;
@@ -108,21 +108,20 @@ TEST(Restore, AReadErrorOfAnAttachmentIsTriedAgainAndIsNoDamage) {
 }
 
 // A run that fell back from a damaged commit has made another one of the same step.
-TEST(Restore, OfTwoCommitsOfAStepTheNewerOneIsTaken) {
+TEST_F(Restore, OfTwoCommitsOfAStepTheNewerOneIsTaken) {
   for (const int round : {0, 1, 2}) {  // whatever their names
-    OneRun run;
-    const auto older = run.save(4);
-    const auto newer = run.save(4);
+    OneRun one;
+    const auto older = one.save(4);
+    const auto newer = one.save(4);
     const auto commit = newer / checkpoint::kCommitFile;
     std::filesystem::last_write_time(commit,
                                      std::filesystem::last_write_time(commit) + std::chrono::seconds(9));
-    EXPECT_EQ(checkpoint::list(run.folder.checkpoints()).back().folder, newer) << round;
+    EXPECT_EQ(checkpoint::list(one.folder.checkpoints()).back().folder, newer) << round;
   }
 }
 
-TEST(Restore, AReadErrorOfMemoryIsNoDamageAndRemovesNothing) {
+TEST_F(Restore, AReadErrorOfMemoryIsNoDamageAndRemovesNothing) {
   using test::DiskCall;
-  OneRun run;
   const test::TempDir shm;
   CheckpointOptions options;
   options.memory_every_steps = 2;
@@ -158,8 +157,7 @@ TEST(Restore, AReadErrorOfMemoryIsNoDamageAndRemovesNothing) {
   EXPECT_EQ(run.state.step, 4);
 }
 
-TEST(Restore, TellsWhatWasReadWholeAndWhatIsDamaged) {
-  OneRun run;
+TEST_F(Restore, TellsWhatWasReadWholeAndWhatIsDamaged) {
   const auto sound = run.save(2);
   const auto damaged = run.save(4);
   const auto shard = damaged / "shard-00000-of-00001.h5";
@@ -170,8 +168,7 @@ TEST(Restore, TellsWhatWasReadWholeAndWhatIsDamaged) {
   EXPECT_EQ(restored->known.damaged, std::set<std::string>{damaged.filename()});
 }
 
-TEST(Restore, AnotherModelOfTheSameShapesIsRefused) {
-  OneRun run;
+TEST_F(Restore, AnotherModelOfTheSameShapesIsRefused) {
   run.save(2);
   const Inspect inspect = [](const checkpoint::Reader& reader) -> Differences {
     return {.model = reader.step() == 2 ? "model.heads 2 -> 4" : ""};
@@ -181,15 +178,12 @@ TEST(Restore, AnotherModelOfTheSameShapesIsRefused) {
   EXPECT_MENTIONS(said, "model.heads 2 -> 4");
 }
 
-TEST(Restore, ALinkedStepFolderIsNamed) {
-  OneRun run;
+TEST_F(Restore, ALinkedStepFolderIsNamed) {
   run.save(2);
   const auto newest = run.save(4);
   std::filesystem::rename(newest, run.temporary.path() / "elsewhere");
   std::filesystem::create_directory_symlink(run.temporary.path() / "elsewhere", newest);
-  ::testing::internal::CaptureStderr();
-  ASSERT_TRUE(run.restore());
-  EXPECT_MENTIONS(::testing::internal::GetCapturedStderr(), newest.string());
+  EXPECT_MENTIONS(test::said_by([&] { ASSERT_TRUE(run.restore()); }), newest.string());
   EXPECT_EQ(run.state.step, 2);
 }
 
