@@ -36,64 +36,45 @@ class CommitWatch : public fs::Disk {
   [[nodiscard]] int calls() const { return calls_; }
 
   int open(const char* path, int flags, unsigned mode) override {
-    return pass([&] { return below_.open(path, flags, mode); });
+    return pass(false, &Disk::open, path, flags, mode);
   }
-  int close(int fd) override {
-    return pass([&] { return below_.close(fd); }, true);
-  }
+  int close(int fd) override { return pass(true, &Disk::close, fd); }
   ssize_t pread(int fd, void* to, std::size_t size, off_t offset) override {
-    return pass([&] { return below_.pread(fd, to, size, offset); });
+    return pass(false, &Disk::pread, fd, to, size, offset);
   }
   ssize_t pwrite(int fd, const void* from, std::size_t size, off_t offset) override {
-    return pass([&] { return below_.pwrite(fd, from, size, offset); }, happens);
+    return pass(happens, &Disk::pwrite, fd, from, size, offset);
   }
-  int fsync(int fd) override {
-    return pass([&] { return below_.fsync(fd); }, happens);
-  }
-  int fallocate(int fd, off_t size) override {
-    return pass([&] { return below_.fallocate(fd, size); }, happens);
-  }
-  int ftruncate(int fd, off_t size) override {
-    return pass([&] { return below_.ftruncate(fd, size); }, happens);
-  }
+  int fsync(int fd) override { return pass(happens, &Disk::fsync, fd); }
+  int fallocate(int fd, off_t size) override { return pass(happens, &Disk::fallocate, fd, size); }
+  int ftruncate(int fd, off_t size) override { return pass(happens, &Disk::ftruncate, fd, size); }
   int rename(const char* from, const char* to) override {
     const SparedAllocations own;
     const Path path(to);
     const bool commits = path.filename() == "COMMIT";
     counting_ = counting_ || commits;
-    return pass(
-        [&] {
-          const int result = below_.rename(from, to);
-          if (commits && result == 0) committed_.insert(path.parent_path().filename());
-          return result;
-        },
-        happens);
+    return pass(happens, [&](Disk& below) {
+      const int result = below.rename(from, to);
+      if (commits && result == 0) committed_.insert(path.parent_path().filename());
+      return result;
+    });
   }
-  int unlink(const char* path) override {
-    return pass([&] { return below_.unlink(path); }, happens);
-  }
-  int mkdir(const char* path, unsigned mode) override {
-    return pass([&] { return below_.mkdir(path, mode); }, happens);
-  }
-  int rmdir(const char* path) override {
-    return pass([&] { return below_.rmdir(path); }, happens);
-  }
-  int fstat(int fd, struct stat* info) override {
-    return pass([&] { return below_.fstat(fd, info); });
-  }
-  int lstat(const char* path, struct stat* info) override {
-    return pass([&] { return below_.lstat(path, info); });
-  }
+  int unlink(const char* path) override { return pass(happens, &Disk::unlink, path); }
+  int mkdir(const char* path, unsigned mode) override { return pass(happens, &Disk::mkdir, path, mode); }
+  int rmdir(const char* path) override { return pass(happens, &Disk::rmdir, path); }
+  int fstat(int fd, struct stat* info) override { return pass(false, &Disk::fstat, fd, info); }
+  int lstat(const char* path, struct stat* info) override { return pass(false, &Disk::lstat, path, info); }
   int list(const char* path, std::vector<std::string>& names) override {
-    return pass([&] { return below_.list(path, names); });
+    return pass(false, &Disk::list, path, names);
   }
 
  private:
-  template <class Call>
-  auto pass(const Call& call, bool takes_effect = false) -> decltype(call()) {
+  template <class Call, class... Arguments>
+  std::invoke_result_t<Call, Disk&, Arguments&...> pass(bool takes_effect, const Call& call,
+                                                        Arguments&... arguments) {
     const SparedAllocations own;
-    if (!counting_ || !fails || !fails(++calls_)) return call();
-    if (takes_effect) (void)call();
+    if (!counting_ || !fails || !fails(++calls_)) return std::invoke(call, below_, arguments...);
+    if (takes_effect) (void)std::invoke(call, below_, arguments...);
     errno = EIO;
     return -1;
   }
