@@ -125,27 +125,19 @@ std::vector<Contradiction> steps() {
            "train.steps=101"}};
 }
 
-/// Each is reported alone, and its remedy ends it.
-void expect_reported(const std::vector<Contradiction>& all) {
-  for (const Contradiction& one : all) {
-    const std::string message = test::refusal(test::kSynthetic, one.overrides);
-    EXPECT_MENTIONS(message, ": " + one.said);
-    EXPECT_FALSE(test::mentions(message, "\n"));
-    std::vector<std::string> sound = one.overrides;
-    sound.push_back(one.remedy);
-    EXPECT_EQ(test::refusal(test::kSynthetic, sound), "accepted") << one.said;
+TEST(Contradictions, AreReportedAloneAndEndedByTheirRemedies) {
+  for (const std::vector<Contradiction>& some : {keys_without_use(), sharding(), precision(), steps()}) {
+    for (const Contradiction& one : some) {
+      const std::string message = test::refusal(test::kSynthetic, one.overrides);
+      EXPECT_MENTIONS(message, ": " + one.said);
+      EXPECT_FALSE(test::mentions(message, "\n"));
+      std::vector<std::string> sound = one.overrides;
+      sound.push_back(one.remedy);
+      EXPECT_EQ(test::refusal(test::kSynthetic, sound), "accepted") << one.said;
+    }
   }
 }
 
-TEST(Contradictions, AreReportedForKeysThatAnotherKeyMakesMeaningless) {
-  expect_reported(keys_without_use());
-}
-TEST(Contradictions, AreReportedOfSharding) {
-  expect_reported(sharding());
-}
-TEST(Contradictions, AreReportedOfPrecision) {
-  expect_reported(precision());
-}
 TEST(Contradictions, ALossScaleIsUsedByWhateverIsFp16) {
   for (const char* fp16 : {"precision.preset=fp16", "precision.param=fp16", "precision.reduce=fp16",
                            "precision.output=fp16", "precision.overrides={\"*self_attn\": fp16}"}) {
@@ -155,9 +147,6 @@ TEST(Contradictions, ALossScaleIsUsedByWhateverIsFp16) {
                           {"precision.loss_scale=2", "precision.preset=fp16", "precision.param=bf16"}),
             "accepted")
       << "gradients still travel as fp16";
-}
-TEST(Contradictions, AreReportedOfStepsAndSchedules) {
-  expect_reported(steps());
 }
 
 TEST(Contradictions, AreNotSeenInDefaultsOfUnusedKeys) {
