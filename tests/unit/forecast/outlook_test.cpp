@@ -21,6 +21,7 @@ class BytesAsSeconds final : public Rates {
   [[nodiscard]] double launch_s() const override { return 0; }
   [[nodiscard]] bool has_device() const override { return true; }
 };
+const BytesAsSeconds kRates;
 
 constexpr JobShape kTwoNodes{.ranks = 16, .ranks_per_node = 8};
 
@@ -153,8 +154,7 @@ TEST(Outlook, HasNoTimesWithoutRates) {
 
 TEST(Outlook, DerivesRatesFromTheStep) {
   const OutlookOptions options{.job = kTwoNodes, .peak_flops = 1500};
-  const BytesAsSeconds rates;
-  const Outlook o = look_ahead(ten_seconds(), options, &rates);
+  const Outlook o = look_ahead(ten_seconds(), options, &kRates);
   ASSERT_TRUE(o.time);
   EXPECT_EQ(o.time->step_s, 10);
   EXPECT_EQ(o.time->timeline.step_s, 10);
@@ -166,7 +166,7 @@ TEST(Outlook, DerivesRatesFromTheStep) {
   EXPECT_EQ(
       o.time->limit,
       "matrix products 60 %, copies between host and device 30 %, waiting for weights to be gathered 10 %");
-  const Outlook unknown = look_ahead(ten_seconds(), {}, &rates);
+  const Outlook unknown = look_ahead(ten_seconds(), {}, &kRates);
   EXPECT_EQ(unknown.time->mfu, 0);
   EXPECT_EQ(unknown.time->hfu, 0);
 }
@@ -174,8 +174,7 @@ TEST(Outlook, DerivesRatesFromTheStep) {
 TEST(Outlook, AddsStallsToTheRun) {
   OutlookOptions options{
       .job = kTwoNodes, .steps = 100, .save_every_steps = 25, .disk_bytes_per_s = 2, .copy_bytes_per_s = 5};
-  const BytesAsSeconds rates;
-  const Outlook o = look_ahead(ten_seconds(), options, &rates);
+  const Outlook o = look_ahead(ten_seconds(), options, &kRates);
   EXPECT_EQ(o.stall_s, 3);  // 15 bytes of this rank at 5 B/s
   EXPECT_EQ(o.save_s, 30);  // 120 of all ranks by two nodes of 2 B/s
   EXPECT_EQ(o.time->run_s, 100 * 10 + 4 * 3);
@@ -184,28 +183,27 @@ TEST(Outlook, AddsStallsToTheRun) {
   EXPECT_EQ(o.time->save_every_s, 0);
   EXPECT_EQ(o.node_memory_saves, 0);
   options.memory_every_steps = 50;  // those steps are saved to disk
-  EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).time->run_s, 1012);
-  EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).node_memory_saves, 2 * (60 + 60));  // with copies
+  EXPECT_EQ(look_ahead(ten_seconds(), options, &kRates).time->run_s, 1012);
+  EXPECT_EQ(look_ahead(ten_seconds(), options, &kRates).node_memory_saves, 2 * (60 + 60));  // with copies
   options.copy_bytes_per_s = 0;
-  EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).stall_s, 0);
-  EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).time->run_s, 1000);
+  EXPECT_EQ(look_ahead(ten_seconds(), options, &kRates).stall_s, 0);
+  EXPECT_EQ(look_ahead(ten_seconds(), options, &kRates).time->run_s, 1000);
   options.waits_for_saves = true;
-  EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).time->run_s, 100 * 10 + 4 * 30);
+  EXPECT_EQ(look_ahead(ten_seconds(), options, &kRates).time->run_s, 100 * 10 + 4 * 30);
   // checkpoint.max_write_mb_per_s
   options.rank_bytes_per_s = 0.25;
-  EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).save_s, 60);
+  EXPECT_EQ(look_ahead(ten_seconds(), options, &kRates).save_s, 60);
   options.rank_bytes_per_s = 15;
-  EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).save_s, 30);
+  EXPECT_EQ(look_ahead(ten_seconds(), options, &kRates).save_s, 30);
 }
 
 TEST(Outlook, AddsStallsOfSavesByTimeAndToMemory) {
-  const BytesAsSeconds rates;
   const auto run_s = [&](OutlookOptions options) {
     options.job = kTwoNodes;
     options.steps = 100;
     options.disk_bytes_per_s = 2;  // 30 s
     options.copy_bytes_per_s = 5;  // 3 s
-    const Outlook::Time time = *look_ahead(ten_seconds(), options, &rates).time;
+    const Outlook::Time time = *look_ahead(ten_seconds(), options, &kRates).time;
     EXPECT_DOUBLE_EQ(time.trains, 1000 / time.run_s);
     return time.run_s;
   };
@@ -224,13 +222,12 @@ TEST(Outlook, AddsStallsOfSavesByTimeAndToMemory) {
 }
 
 TEST(Outlook, ProposesNoIntervalThatIsShorterThanASave) {
-  const BytesAsSeconds rates;
   const OutlookOptions options{.job = kTwoNodes,
                                .steps = 100,
                                .disk_bytes_per_s = 0.01,  // 6000 s
                                .copy_bytes_per_s = 100,
                                .node_days_to_failure = 2};
-  EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).time->save_every_s, 6000);
+  EXPECT_EQ(look_ahead(ten_seconds(), options, &kRates).time->save_every_s, 6000);
 }
 
 TEST(Outlook, ExpectsFailuresAfterYoungAndDaly) {
@@ -238,10 +235,9 @@ TEST(Outlook, ExpectsFailuresAfterYoungAndDaly) {
   // Two nodes that fail every two days each: one failure a day. A save stalls 0.75 s; the square root of
   // 2 * 0.75 * 86400 is 360.
   r.rank_checkpoint_bytes = 75;
-  const BytesAsSeconds rates;
   OutlookOptions options{
       .job = kTwoNodes, .steps = 1000, .copy_bytes_per_s = 100, .node_days_to_failure = 2, .restart_s = 252};
-  const Outlook o = look_ahead(r, options, &rates);
+  const Outlook o = look_ahead(r, options, &kRates);
   EXPECT_EQ(o.stall_s, 0.75);
   EXPECT_DOUBLE_EQ(o.time->save_every_s, 360);
   // Lost: 0.75 of 360 seconds, and at each failure half an interval and the restart, 432 of 86400.
@@ -250,9 +246,9 @@ TEST(Outlook, ExpectsFailuresAfterYoungAndDaly) {
   EXPECT_DOUBLE_EQ(o.time->device_hours, 10'000.0 / goodput * 16 / 3600);
   // Nothing is left where failures come before a restart ends.
   options.node_days_to_failure = 1e-4;
-  EXPECT_EQ(look_ahead(r, options, &rates).time->goodput, 0);
+  EXPECT_EQ(look_ahead(r, options, &kRates).time->goodput, 0);
   options.node_days_to_failure = 0;
-  EXPECT_EQ(look_ahead(r, options, &rates).time->goodput, 1);
+  EXPECT_EQ(look_ahead(r, options, &kRates).time->goodput, 1);
 }
 
 TEST(Outlook, PlaysThePassesOfTheRecipe) {
@@ -261,11 +257,10 @@ TEST(Outlook, PlaysThePassesOfTheRecipe) {
     r.step.passes.push_back(static_cast<std::uint32_t>(r.step.events.size()));
     add_work(r.step, seconds, Cost::kProduct);
   }
-  const BytesAsSeconds rates;
   r.passes = 3;
-  EXPECT_EQ(look_ahead(r, {}, &rates).time->step_s, 10);
+  EXPECT_EQ(look_ahead(r, {}, &kRates).time->step_s, 10);
   r.passes = 7;
-  EXPECT_EQ(look_ahead(r, {}, &rates).time->step_s, 22);
+  EXPECT_EQ(look_ahead(r, {}, &kRates).time->step_s, 22);
 }
 
 }  // namespace
