@@ -1,10 +1,8 @@
 #pragma once
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <string_view>
@@ -61,23 +59,6 @@ class Flood {
   }
 
   std::vector<fs::Fd> sockets_;
-};
-
-/// Another soft limit on open descriptors, as long as it lives.
-class DescriptorLimit {
- public:
-  explicit DescriptorLimit(rlim_t limit) {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    rlimit now = before_;
-    now.rlim_cur = std::min(limit, before_.rlim_max);
-    ::setrlimit(RLIMIT_NOFILE, &now);
-  }
-  DescriptorLimit(const DescriptorLimit&) = delete;
-  DescriptorLimit& operator=(const DescriptorLimit&) = delete;
-  ~DescriptorLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_{};
 };
 
 }  // namespace echelon::test

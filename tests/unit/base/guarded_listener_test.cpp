@@ -14,6 +14,7 @@
 #include "support/flood.h"
 #include "support/impostor.h"
 #include "support/matches.h"
+#include "support/soft_limit.h"
 
 namespace echelon {
 namespace {
@@ -197,7 +198,8 @@ TEST(GuardedListener, PausesWithoutDescriptorsAndGoesOnWithThem) {
   bool none_proven = false;
   int ready = -1;
   {
-    const DescriptorLimit none(
+    const SoftLimit none(
+        RLIMIT_NOFILE,
         3);  // those of the standard streams; a sanitizer that checks a type needs one: no expectations here
     none_proven = listener.accept().empty();
     ready = poll(&query, 1, 0);
@@ -213,7 +215,7 @@ TEST(GuardedListener, LeavesDescriptorsForFiles) {
                            "none");
   const Flood flood(listener.port(), 300);
   const int lowest = fs::open("/dev/null", O_RDONLY, Code::kUsage).get();
-  const DescriptorLimit limit(static_cast<rlim_t>(lowest) + 100);
+  const SoftLimit limit(RLIMIT_NOFILE, static_cast<rlim_t>(lowest) + 100);
   for (int round = 0; round < 10; ++round) (void)listener.accept();
   std::vector<fs::Fd> files;
   for (int i = 0; i < 64; ++i) files.push_back(fs::open("/dev/null", O_RDONLY, Code::kUsage));

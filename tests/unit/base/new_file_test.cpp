@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <cerrno>
 #include <fstream>
@@ -14,6 +13,7 @@
 #include "support/matches.h"
 #include "support/no_direct_disk.h"
 #include "support/refusal.h"
+#include "support/soft_limit.h"
 #include "support/temp_dir.h"
 
 namespace echelon::fs {
@@ -152,14 +152,9 @@ TEST_F(NewFiles, ReserveTheirSpaceOrSayWhyNot) {
                         : str("5: cannot reserve 4.9 KiB for '", file("a").string(), "': ", failure));
     EXPECT_EQ(std::filesystem::file_size(file("a")), *failure == '\0' ? 5000U : 0U);
   }
-  rlimit old{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
-  const rlimit tight{.rlim_cur = 4096, .rlim_max = old.rlim_max};
+  const test::SoftLimit tight(RLIMIT_FSIZE, 4096);
   NewFile made(file("a"), Code::kCheckpoint);
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
-  const std::string said = error_of([&] { made.reserve(5000); });
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old), 0);
-  EXPECT_MENTIONS(said, "(ulimit -f)");
+  EXPECT_MENTIONS(error_of([&] { made.reserve(5000); }), "(ulimit -f)");
 }
 
 TEST_F(NewFiles, AreTheSameHoweverTheirBulkIsWritten) {

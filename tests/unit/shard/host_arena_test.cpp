@@ -1,12 +1,13 @@
 #include "shard/memory/host_arena.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstring>
 #include <random>
 #include <thread>
+
+#include "support/soft_limit.h"
 
 namespace echelon {
 namespace {
@@ -150,15 +151,10 @@ TEST(HostArena, ServesThreadsAtTheSameTime) {
 }
 
 TEST(HostArena, MakesDoWithLittleAddressSpace) {
-  rlimit before{};
-  getrlimit(RLIMIT_AS, &before);
-  rlimit tight = before;
-  tight.rlim_cur = std::size_t{64} << 30;
-  ASSERT_EQ(setrlimit(RLIMIT_AS, &tight), 0);
+  const test::SoftLimit tight(RLIMIT_AS, std::size_t{64} << 30);
   HostArena arena;
   void* const block = arena.take(3 * kMiB);
   void* const too_large = arena.take(std::size_t{1} << 40);
-  setrlimit(RLIMIT_AS, &before);
   ASSERT_NE(block, nullptr);
   std::memset(block, 1, 3 * kMiB);
   EXPECT_EQ(too_large, nullptr);

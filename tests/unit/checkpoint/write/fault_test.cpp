@@ -2,7 +2,6 @@
 // place where it can, and with the words that a person gets to read.
 #include <gtest/gtest.h>
 #include <sys/mount.h>
-#include <sys/resource.h>
 
 #include <cerrno>
 #include <thread>
@@ -14,6 +13,7 @@
 #include "support/matches.h"
 #include "support/memory_disk.h"
 #include "support/refusal.h"
+#include "support/soft_limit.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/tiny_run.h"
 
@@ -474,15 +474,12 @@ TEST(Fault, ARealLackOfFileDescriptorsIsAnError) {
   const TempDir dir;
   const TinyRun run{.root = dir.path()};
   run.save(1);
-  rlimit old{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &old), 0);
-  const rlimit none{.rlim_cur = 0, .rlim_max = old.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-  const std::string saving = error_of([&] { run.save(2); });
-  const std::string loading = error_of([&] { Reader{run.root}; });
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &old), 0);
-  EXPECT_MENTIONS(saving, "Too many open files");
-  EXPECT_MENTIONS(loading, "Too many open files");
+  const auto refusal = [](const auto& body) {
+    const SoftLimit none(RLIMIT_NOFILE, 0);
+    return error_of(body);
+  };
+  EXPECT_MENTIONS(refusal([&] { run.save(2); }), "Too many open files");
+  EXPECT_MENTIONS(refusal([&] { Reader{run.root}; }), "Too many open files");
   EXPECT_EQ(Reader(run.root).step(), 1);
   run.save(3);
   EXPECT_EQ(run.wrong_in(run.folder(3)), "");

@@ -1,6 +1,5 @@
 // What a save refuses, what it leaves behind when it fails, and what prune removes.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/str.h"
@@ -8,6 +7,7 @@
 #include "checkpoint/folder/run_folder.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/read/verify.h"
+#include "support/soft_limit.h"
 #include "unit/checkpoint/example.h"
 
 namespace echelon::checkpoint {
@@ -155,13 +155,8 @@ TEST_F(ShardFile, AFolderThatCannotBeWrittenIsNamed) {
 }
 
 TEST_F(ShardFile, AFileSizeLimitIsAnErrorNotASignal) {
-  rlimit old{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
-  const rlimit tight{.rlim_cur = 100000, .rlim_max = old.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
-  const std::string error = error_of([&] { write_shards(dir.path(), {}); });
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old), 0);
-  EXPECT_MENTIONS(error, "ulimit -f");
+  const SoftLimit tight(RLIMIT_FSIZE, 100000);
+  EXPECT_MENTIONS(error_of([&] { write_shards(dir.path(), {}); }), "ulimit -f");
   EXPECT_TRUE(names_in(dir.path() / "step-000001200.a1b2c3d4").empty());
 }
 
