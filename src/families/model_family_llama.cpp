@@ -11,14 +11,6 @@ namespace {
 
 using checkpoint::Json;
 
-/// How a family states its blocks with a window.
-enum class Windows : std::uint8_t {
-  kNone,
-  kAll,         ///< sliding_window
-  kFromLayer,   ///< use_sliding_window, sliding_window, max_window_layers
-  kLayerTypes,  ///< sliding_window, layer_types
-};
-
 constexpr std::int64_t kLlamaPositions = 2048;
 constexpr const char* kOldLength = "max_sequence_length";
 
@@ -28,7 +20,6 @@ struct LlamaLike {
   std::int64_t max_positions = kLlamaPositions;
   std::int64_t head_size = 0;    ///< 0: hidden_size / heads
   bool states_kv_heads = false;  ///< without num_key_value_heads there are not as many as heads
-  Windows windows = Windows::kNone;
   double norm_eps = 1e-6;
   bool tied = false;
   RopeSpelling rope = {};
@@ -42,24 +33,11 @@ constexpr std::int64_t kNoRopeEvery = 4;
 const std::vector<LlamaLike>& llama_likes() {
   static const std::vector<LlamaLike> rows{
       {.kind = ModelKind::kLlama},
-      {.kind = ModelKind::kMistral,
-       .max_positions = 131'072,
-       .states_kv_heads = true,
-       .windows = Windows::kAll},
-      {.kind = ModelKind::kQwen2,
-       .max_positions = 32'768,
-       .states_kv_heads = true,
-       .windows = Windows::kFromLayer},
-      {.kind = ModelKind::kQwen3,
-       .max_positions = 32'768,
-       .head_size = 128,
-       .states_kv_heads = true,
-       .windows = Windows::kFromLayer},
+      {.kind = ModelKind::kMistral, .max_positions = 131'072, .states_kv_heads = true},
+      {.kind = ModelKind::kQwen2, .max_positions = 32'768, .states_kv_heads = true},
+      {.kind = ModelKind::kQwen3, .max_positions = 32'768, .head_size = 128, .states_kv_heads = true},
       {.kind = ModelKind::kOlmo2, .norm_eps = 1e-5},
-      {.kind = ModelKind::kOlmo3,
-       .windows = Windows::kLayerTypes,
-       .norm_eps = 1e-5,
-       .rope = {.theta = {}, .by_layer_type = true}},
+      {.kind = ModelKind::kOlmo3, .norm_eps = 1e-5, .rope = {.theta = {}, .by_layer_type = true}},
       {.kind = ModelKind::kSmolLm3,
        .max_positions = 32'768,
        .states_kv_heads = true,
@@ -68,7 +46,6 @@ const std::vector<LlamaLike>& llama_likes() {
       {.kind = ModelKind::kGranite},
       {.kind = ModelKind::kPhi3,
        .max_positions = 4096,
-       .windows = Windows::kAll,
        .norm_eps = 1e-5,
        .rope = {.partial = 1.0, .as_phi3 = true},
        .window = 0},
@@ -76,7 +53,6 @@ const std::vector<LlamaLike>& llama_likes() {
        .max_positions = 131'072,
        .head_size = 256,
        .states_kv_heads = true,
-       .windows = Windows::kLayerTypes,
        .tied = true,
        .rope = {.theta = 1e6, .by_layer_type = true, .window_theta = 1e4},
        .full_every = 6},
@@ -124,9 +100,10 @@ void read_layer_types(const ModelConfig& config, const LlamaLike& family, ModelO
 }
 
 void read_window(const ModelConfig& config, const LlamaLike& family, ModelOptions& model) {
-  if (family.windows == Windows::kNone) return;
-  if (family.windows == Windows::kLayerTypes) return read_layer_types(config, family, model);
-  const bool chooses = family.windows == Windows::kFromLayer;
+  const Windows windows = find_llama_family(model.kind)->windows;
+  if (windows == Windows::kNone) return;
+  if (windows == Windows::kLayerTypes) return read_layer_types(config, family, model);
+  const bool chooses = windows == Windows::kFromLayer;
   const std::int64_t window = config.size_or("sliding_window", family.window, model_ranges::kWindow);
   const bool used =
       (!chooses || config.flag_or("use_sliding_window", false)) && !config.is_null("sliding_window");

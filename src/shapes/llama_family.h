@@ -23,6 +23,14 @@ enum class QueryKeyNorms : std::uint8_t {
   kAllHeads,  ///< one norm over the elements of all heads
 };
 
+/// Blocks with model.window, and how a config.json states them.
+enum class Windows : std::uint8_t {
+  kNone,
+  kAll,         ///< sliding_window
+  kFromLayer,   ///< use_sliding_window, sliding_window, max_window_layers
+  kLayerTypes,  ///< sliding_window, layer_types
+};
+
 /// A row of the table: how a family differs from Llama.
 struct LlamaFamily {
   ModelKind kind;
@@ -33,7 +41,7 @@ struct LlamaFamily {
   std::optional<NormRounding> norm_rounding = {};  ///< nothing: model.norm_rounding
   bool scales_rope = true;                         ///< model.rope_scaling is used
   bool turns_part = false;                         ///< model.partial_rotary_factor is used
-  bool has_window = false;                         ///< model.window is used
+  Windows windows = Windows::kNone;
   bool own_window_rope = false;    ///< blocks with a window have rotary positions that are never stretched
   bool fuses_products = false;     ///< qkv_proj and gate_up_proj are one tensor each
   bool gates_by_gelu = false;      ///< GELU by tanh in place of SiLU
@@ -42,15 +50,15 @@ struct LlamaFamily {
 
 inline constexpr std::array kLlamaFamilies{
     LlamaFamily{ModelKind::kLlama, "LlamaForCausalLM"},
-    LlamaFamily{.kind = ModelKind::kMistral, .architecture = "MistralForCausalLM", .has_window = true},
+    LlamaFamily{.kind = ModelKind::kMistral, .architecture = "MistralForCausalLM", .windows = Windows::kAll},
     LlamaFamily{.kind = ModelKind::kQwen2,
                 .architecture = "Qwen2ForCausalLM",
                 .has_biases = true,
-                .has_window = true},
+                .windows = Windows::kFromLayer},
     LlamaFamily{.kind = ModelKind::kQwen3,
                 .architecture = "Qwen3ForCausalLM",
                 .query_key_norms = QueryKeyNorms::kEachHead,
-                .has_window = true},
+                .windows = Windows::kFromLayer},
     LlamaFamily{.kind = ModelKind::kOlmo2,
                 .architecture = "Olmo2ForCausalLM",
                 .query_key_norms = QueryKeyNorms::kAllHeads,
@@ -62,21 +70,21 @@ inline constexpr std::array kLlamaFamilies{
                 .query_key_norms = QueryKeyNorms::kAllHeads,
                 .block_norms = BlockNorms::kAfter,
                 .norm_rounding = NormRounding::kOnce,
-                .has_window = true,
+                .windows = Windows::kLayerTypes,
                 .own_window_rope = true},
     LlamaFamily{.kind = ModelKind::kSmolLm3, .architecture = "SmolLM3ForCausalLM"},
     LlamaFamily{.kind = ModelKind::kGranite, .architecture = "GraniteForCausalLM"},
     LlamaFamily{.kind = ModelKind::kPhi3,
                 .architecture = "Phi3ForCausalLM",
                 .turns_part = true,
-                .has_window = true,
+                .windows = Windows::kAll,
                 .fuses_products = true},
     LlamaFamily{.kind = ModelKind::kGemma3Text,
                 .architecture = "Gemma3ForCausalLM",
                 .query_key_norms = QueryKeyNorms::kEachHead,
                 .block_norms = BlockNorms::kAround,
                 .norm_rounding = NormRounding::kOncePlusOne,
-                .has_window = true,
+                .windows = Windows::kLayerTypes,
                 .own_window_rope = true,
                 .gates_by_gelu = true,
                 .scales_embeddings = true},

@@ -164,16 +164,17 @@ void add_rope(Json& config, const ModelOptions& model) {
 }
 
 void add_window(Json& config, const ModelOptions& model) {
+  const Windows windows = find_llama_family(model.kind)->windows;
+  if (windows == Windows::kNone) return;
   config["sliding_window"] = model.window > 0 ? Json(model.window) : Json();
-  if (model.kind == ModelKind::kMistral || model.kind == ModelKind::kPhi3) return;
-  if (model.kind == ModelKind::kOlmo3 || model.kind == ModelKind::kGemma3Text) {
+  if (windows == Windows::kLayerTypes) {
     config["layer_types"] = layer_types(model);
     // transformers 4 makes the mask of a window that no layer has.
     if (model.window == 0) config["sliding_window"] = model.max_positions;
-    return;
+  } else if (windows == Windows::kFromLayer) {
+    config["use_sliding_window"] = model.window > 0;
+    config["max_window_layers"] = model.window > 0 ? model.window_from_layer : model.layers;
   }
-  config["use_sliding_window"] = model.window > 0;
-  config["max_window_layers"] = model.window > 0 ? model.window_from_layer : model.layers;
 }
 
 /// Members that only some families have.
@@ -223,7 +224,7 @@ std::string Llama::hugging_face_config() const {
               {"torch_dtype", "float32"},
               {"dtype", "float32"}};
   add_rope(config, options_);
-  if (family_.has_window) add_window(config, options_);
+  add_window(config, options_);
   add_own(config, options_);
   return config.dump(2) + "\n";
 }

@@ -29,8 +29,8 @@ std::unique_ptr<Model> model_of(const std::string& kind, double deviation = 0.3)
                        .kv_heads = 2,
                        .max_positions = 32,
                        .init_std = deviation};
-  const bool has_window =
-      find_llama_family(options.kind) != nullptr && find_llama_family(options.kind)->has_window;
+  const bool has_window = find_llama_family(options.kind) != nullptr &&
+                          find_llama_family(options.kind)->windows != Windows::kNone;
   if (has_window && options.kind != ModelKind::kQwen2 && options.kind != ModelKind::kQwen3)
     options.window = 5;
   if (options.kind == ModelKind::kOlmo3) {
