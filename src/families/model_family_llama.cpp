@@ -133,24 +133,14 @@ void read_smollm3(const ModelConfig& config, ModelOptions& model) {
   if (model.no_rope_every == 1) config.differs("no block has rotary positions");
 }
 
-void read_granite(const ModelConfig& config, ModelOptions& model) {
-  model.embedding_multiplier = config.real_or("embedding_multiplier", 1.0, model_ranges::kMultiplier);
-  model.residual_multiplier = config.real_or("residual_multiplier", 1.0, model_ranges::kMultiplier);
-  model.attention_multiplier = config.real_or("attention_multiplier", 1.0, model_ranges::kMultiplier);
-  model.logits_scaling = config.real_or("logits_scaling", 1.0, model_ranges::kMultiplier);
-}
-
-void read_gemma3(const ModelConfig& config, ModelOptions& model) {
-  model.query_pre_attn_scalar = config.size_or("query_pre_attn_scalar", 256, model_ranges::kHeadSize);
-  config.require_text("hidden_activation", "gelu_pytorch_tanh", "gelu_pytorch_tanh");
-}
-
 /// What only one family has.
 void read_own(const ModelConfig& config, ModelOptions& model) {
-  if (model.kind == ModelKind::kGemma3Text)
-    read_gemma3(config, model);
-  else
+  if (model.kind == ModelKind::kGemma3Text) {
+    model.query_pre_attn_scalar = config.size_or("query_pre_attn_scalar", 256, model_ranges::kHeadSize);
+    config.require_text("hidden_activation", "gelu_pytorch_tanh", "gelu_pytorch_tanh");
+  } else {
     config.require_text("hidden_act", "silu", "silu");
+  }
   if (model.kind == ModelKind::kPhi3) {
     for (const char* dropout : {"resid_pdrop", "embd_pdrop"}) config.require_number(dropout, 0);
     // Phi-4-mini states these, and transformers does not know them.
@@ -158,7 +148,12 @@ void read_own(const ModelConfig& config, ModelOptions& model) {
     config.require_flag("lm_head_bias", false);
   }
   if (model.kind == ModelKind::kSmolLm3) read_smollm3(config, model);
-  if (model.kind == ModelKind::kGranite) read_granite(config, model);
+  if (model.kind == ModelKind::kGranite) {
+    model.embedding_multiplier = config.real_or("embedding_multiplier", 1.0, model_ranges::kMultiplier);
+    model.residual_multiplier = config.real_or("residual_multiplier", 1.0, model_ranges::kMultiplier);
+    model.attention_multiplier = config.real_or("attention_multiplier", 1.0, model_ranges::kMultiplier);
+    model.logits_scaling = config.real_or("logits_scaling", 1.0, model_ranges::kMultiplier);
+  }
 }
 
 ModelOptions read_sizes(const ModelConfig& config, const LlamaLike& family) {
