@@ -3,10 +3,8 @@
 
 namespace echelon::reference {
 
-/// The sum of the losses of all targets that count in `sample`. Differentiable.
-[[nodiscard]] at::Tensor loss_sum(const Pass& pass, const SampleBatch& sample);
-
-/// loss_sum() by kind of model. The llama families differ by what they have: windows, biases, norms, factors.
+/// Each: the sum of the losses of all targets that count in `sample`. Differentiable. The llama families
+/// differ by what they have: windows, biases, norms, factors.
 [[nodiscard]] at::Tensor llama_loss(const Pass& pass, const SampleBatch& sample);
 [[nodiscard]] at::Tensor gpt2_loss(const Pass& pass, const SampleBatch& sample);
 [[nodiscard]] at::Tensor gpt_neox_loss(const Pass& pass, const SampleBatch& sample);

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "optim/options.h"
-#include "reference/models.h"
+#include "reference/parts.h"
 #include "shapes/shapes.h"
 #include "train/options.h"
 
