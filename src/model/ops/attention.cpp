@@ -169,12 +169,6 @@ void for_each_group(const Operands& o, const Setting& setting, const F& f) {
   });
 }
 
-void attend(const Operands& o, const Setting& setting) {
-  visit(o.token_major.scalar_type(), [&]<class T>(ElementTag<T>) {
-    for_each_group(o, setting, [](auto, auto, const Group& g) { forward_group<T>(g); });
-  });
-}
-
 struct Gradients {
   Heads heads;
   at::Tensor bias;  ///< as Operands::bias
@@ -231,7 +225,9 @@ struct Attention : torch::autograd::Function<Attention> {
     } else {
       split(Projection::kAll, inputs[0], setting.rotary, *setting.queries, o.heads);
     }
-    attend(o, setting);
+    visit(inputs[0].scalar_type(), [&]<class T>(ElementTag<T>) {
+      for_each_group(o, setting, [](auto, auto, const Group& g) { forward_group<T>(g); });
+    });
     ctx->save_for_backward({o.heads.q, o.heads.k, o.heads.v, o.token_major, o.lse, o.bias});
     keep(ctx, "setting", setting);
     return o.token_major;
