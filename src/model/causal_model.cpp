@@ -10,8 +10,7 @@ namespace echelon {
 
 CausalModel::CausalModel(const ModelOptions& options, const ModelTypes& types, std::int64_t kv_heads,
                          std::optional<RotaryTable> rotary, std::optional<RotaryTable> window_rotary)
-    : options_(options),
-      output_(types.output),
+    : Model(options, types),
       attention_{.heads = options.heads,
                  .kv_heads = kv_heads,
                  .head_dim = head_size(options),

@@ -64,7 +64,6 @@ class CausalModel : public Model {
   /// Number of weights that take part in no matrix product (tables that are only looked up).
   [[nodiscard]] virtual double looked_up() const;
 
-  const ModelOptions options_;
   std::vector<Block> blocks_;
 
  private:
@@ -85,7 +84,6 @@ class CausalModel : public Model {
   /// tokens.
   [[nodiscard]] BlockRotary rotary_of(std::int64_t positions) const;
 
-  at::ScalarType output_;
   ops::AttentionOptions attention_;  ///< of a block without a window
   mutable std::optional<RotaryTable> rotary_;
   mutable std::optional<RotaryTable> window_rotary_;  ///< of blocks with a window; nothing: rotary_

@@ -10,14 +10,10 @@ class ImageClassifier : public Model {
   Score evaluate(const Batch& batch) override;
 
  protected:
-  /// `output`: the type to which logits are rounded.
-  explicit ImageClassifier(at::ScalarType output) : output_(output) {}
+  using Model::Model;
 
   /// Logits [samples, classes] of batch.images.
   [[nodiscard]] virtual at::Tensor logits(const Batch& batch) = 0;
-
- private:
-  at::ScalarType output_;
 };
 
 }  // namespace echelon

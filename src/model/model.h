@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/batch.h"
@@ -64,11 +65,15 @@ class Model {
   [[nodiscard]] virtual SampleFlops flops_per_sample(const SampleShape& shape) const = 0;
 
  protected:
+  explicit Model(ModelOptions options = {}, const ModelTypes& types = at::kFloat)
+      : options_(std::move(options)), output_(types.output) {}
   /// Adds the next layer.
   Layer& add_layer(const std::string& name, Layer::Role role) {
     return *layers_.emplace_back(std::make_unique<Layer>(name, role));
   }
 
+  const ModelOptions options_;
+  const at::ScalarType output_;  ///< as ModelTypes::output
   std::vector<std::unique_ptr<Layer>> layers_;
   std::vector<Shared> shared_;
 };

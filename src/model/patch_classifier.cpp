@@ -30,11 +30,7 @@ at::Tensor with_class_token(const at::Tensor& patches, const at::Tensor& class_t
 
 PatchClassifier::PatchClassifier(const ModelOptions& options, const ModelTypes& types, PatchLayout layout,
                                  Drops drops)
-    : ImageClassifier(types.output),
-      options_(options),
-      shapes_(options),
-      layout_(layout),
-      drops_(std::move(drops)) {}
+    : ImageClassifier(options, types), shapes_(options), layout_(layout), drops_(std::move(drops)) {}
 
 std::int64_t PatchClassifier::tokens() const {
   return positions_->shape().at(1);

@@ -53,7 +53,6 @@ class PatchClassifier : public ImageClassifier {
   /// products with weights.
   [[nodiscard]] SampleFlops flops_with(double attention) const;
 
-  const ModelOptions options_;
   const ShapeTable shapes_;
   std::vector<Block> blocks_;
 

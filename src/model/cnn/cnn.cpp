@@ -17,8 +17,7 @@ at::Tensor convolved(const Linear& kernel, const at::Tensor& images) {
 
 }  // namespace
 
-Cnn::Cnn(const ModelOptions& options, const ModelTypes& types)
-    : ImageClassifier(types.output), options_(options) {
+Cnn::Cnn(const ModelOptions& options, const ModelTypes& types) : ImageClassifier(options, types) {
   const ShapeTable shapes(options);
   conv1_ = add("conv1", Layer::Role::kBlock, shapes);
   conv2_ = add("conv2", Layer::Role::kBlock, shapes);

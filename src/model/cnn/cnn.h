@@ -23,7 +23,6 @@ class Cnn : public ImageClassifier {
   Part add(const std::string& name, Layer::Role role, const ShapeTable& shapes);
   at::Tensor logits(const Batch& batch) override;
 
-  ModelOptions options_;
   Part conv1_;
   Part conv2_;
   Part fc1_;

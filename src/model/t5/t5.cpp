@@ -67,7 +67,7 @@ class T5::TokenByToken final : public Decoder {
   at::Tensor encoded_;
 };
 
-T5::T5(const ModelOptions& options, const ModelTypes& types) : options_(options), output_(types.output) {
+T5::T5(const ModelOptions& options, const ModelTypes& types) : Model(options, types) {
   const ShapeTable shapes(options);
   shared_.push_back(
       {std::make_unique<Parameter>("shared.weight", shapes.at("shared.weight"), t5_normal(1.0)), {}});

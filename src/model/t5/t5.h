@@ -47,8 +47,6 @@ class T5 : public Model {
   /// What the head's matrix multiplies: finished(), scaled by 1 / sqrt(hidden_size) if the head is tied.
   [[nodiscard]] at::Tensor head_input(const at::Tensor& x, const T5Pass& pass) const;
 
-  ModelOptions options_;
-  at::ScalarType output_;
   Parameter* embedding_ = nullptr;
   Stack encoder_;
   Stack decoder_;
