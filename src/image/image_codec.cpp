@@ -1,6 +1,5 @@
 #include "image/image_codec.h"
 
-#include <algorithm>
 #include <string>
 
 #include "base/error.h"
@@ -11,12 +10,6 @@ namespace echelon::data {
 namespace {
 
 constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 30;
-
-bool starts_with(std::span<const std::uint8_t> bytes, std::string_view magic) {
-  return bytes.size() >= magic.size() &&
-         std::equal(magic.begin(), magic.end(), bytes.begin(),
-                    [](char a, std::uint8_t b) { return static_cast<std::uint8_t>(a) == b; });
-}
 
 /// ITU-R 601 luma in 16-bit fixed point.
 Image to_gray(const Image& color) {
@@ -58,9 +51,9 @@ Image decode_image(const std::filesystem::path& path, std::int64_t channels, std
   const std::span bytes(reinterpret_cast<const std::uint8_t*>(file.data()), file.size());
   if (bytes.empty()) refuse_image(name, "is an empty file");
   Image image;
-  if (starts_with(bytes, "\xFF\xD8\xFF")) {
+  if (file.starts_with("\xFF\xD8\xFF")) {
     image = decode_jpeg(bytes, name, max_pixels);
-  } else if (starts_with(bytes, "\x89PNG\r\n\x1A\n")) {
+  } else if (file.starts_with("\x89PNG\r\n\x1A\n")) {
     image = decode_png(bytes, name, max_pixels);
   } else {
     refuse_image(name, str("is neither JPEG nor PNG: it starts with '",
