@@ -219,10 +219,11 @@ Value map(Tools& tools, const Value& self, const Arguments& given) {
 }
 
 /// select, reject and their forms for an attribute.
-Value chosen(Tools& tools, const Value& self, const Arguments& given, bool by_attribute, bool wanted) {
+template <bool kByAttribute, bool kWanted>
+Value choose(Tools& tools, const Value& self, const Arguments& given) {
   Items rest = given.places;
   Value path;
-  if (by_attribute) {
+  if (kByAttribute) {
     if (rest.empty()) throw Error(Code::kData, "'selectattr' takes the name of an attribute");
     path = rest.front();
     rest.erase(rest.begin());
@@ -237,16 +238,11 @@ Value chosen(Tools& tools, const Value& self, const Arguments& given, bool by_at
   Items made;
   const ListPtr all = items_if_any(tools, self);
   for (const Value& item : all->items) {
-    const Value subject = by_attribute ? path_of(tools, item, path, nullptr) : item;
+    const Value subject = kByAttribute ? path_of(tools, item, path, nullptr) : item;
     const Value passed = test == nullptr ? subject : call_builtin(tools, *test, subject, {rest, given.named});
-    if (is_true(passed) == wanted) made.push_back(item);
+    if (is_true(passed) == kWanted) made.push_back(item);
   }
   return list_value(std::move(made), ListKind::kStream);
-}
-
-template <bool kByAttribute, bool kWanted>
-Value choose(Tools& tools, const Value& self, const Arguments& given) {
-  return chosen(tools, self, given, kByAttribute, kWanted);
 }
 
 constexpr std::array kFilters{
