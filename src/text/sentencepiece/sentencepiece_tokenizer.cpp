@@ -120,14 +120,11 @@ SentencepieceTokenizer::SentencepieceTokenizer(std::string_view model_bytes, std
                 "sentencepiece or a tokenizer.json, or let `echelon prepare --train-tokenizer` make one");
   }
   impl_->digest = tokenizer_digest_of(model_bytes);
-  const int first_byte = processor.PieceToId("<0x00>");
-  impl_->verbatim = traits->verbatim_bpe() && processor.IsByte(first_byte);
+  impl_->verbatim = traits->verbatim_bpe() && processor.IsByte(processor.PieceToId("<0x00>"));
   if (!impl_->verbatim) return;
   impl_->trained_here = is_trained_here(*traits);
-  for (std::size_t i = 0; i < kSpaceSign.size(); ++i) {
-    constexpr std::array<const char*, 3> kNames{"<0xE2>", "<0x96>", "<0x81>"};
-    impl_->space_sign_bytes[i] = processor.PieceToId(kNames[i]);
-  }
+  impl_->space_sign_bytes = {processor.PieceToId("<0xE2>"), processor.PieceToId("<0x96>"),
+                             processor.PieceToId("<0x81>")};
   for (int id = 0; id < processor.GetPieceSize(); ++id) {
     if (processor.IsByte(id) || processor.IsControl(id) || processor.IsUnknown(id)) continue;
     impl_->note_joined(processor.IdToPiece(id));
