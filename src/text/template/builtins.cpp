@@ -99,8 +99,7 @@ constexpr std::array kFunctions{
 }  // namespace
 
 const Builtin* find_function(std::string_view name) {
-  const auto found = std::ranges::find(kFunctions, name, &Builtin::name);
-  return found == kFunctions.end() ? nullptr : &*found;
+  return find_in(kFunctions, name);
 }
 
 Value call_builtin(Tools& tools, const Builtin& builtin, const Value& self, const Arguments& arguments) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <ctime>
 #include <optional>
 #include <string>
@@ -33,7 +34,12 @@ struct Builtin {
   Value (*all)(Tools& tools, const Value& self, const Arguments& arguments) = nullptr;
 };
 
-/// Null when none is known.
+/// The one of `list` that is called `name`. This function and the next ones return null when none is known.
+template <class List>
+[[nodiscard]] const Builtin* find_in(const List& list, std::string_view name) {
+  const auto found = std::ranges::find(list, name, &Builtin::name);
+  return found == list.end() ? nullptr : &*found;
+}
 [[nodiscard]] const Builtin* find_filter(std::string_view name);
 [[nodiscard]] const Builtin* find_test(std::string_view name);
 /// A global function.

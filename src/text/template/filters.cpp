@@ -276,8 +276,7 @@ constexpr std::array kFilters{
 }  // namespace
 
 const Builtin* find_filter(std::string_view name) {
-  const auto found = std::ranges::find(kFilters, name, &Builtin::name);
-  return found == kFilters.end() ? nullptr : &*found;
+  return find_in(kFilters, name);
 }
 
 }  // namespace echelon::data::jinja

@@ -126,12 +126,6 @@ constexpr std::array<std::string_view, 11> kOtherList{
 constexpr Builtin kUnsupported{"a method", "*", nullptr, unsupported};
 
 template <class List>
-const Builtin* among(const List& list, std::string_view name) {
-  const auto found = std::ranges::find(list, name, &Builtin::name);
-  return found == list.end() ? nullptr : &*found;
-}
-
-template <class List>
 bool has(const List& list, std::string_view name) {
   return std::ranges::find(list, name) != list.end();
 }
@@ -141,11 +135,11 @@ bool has(const List& list, std::string_view name) {
 const Builtin* find_method(const Value& self, std::string_view name) {
   if (self.text() != nullptr) {
     if (has(kTextFilters, name)) return find_filter(name);
-    const Builtin* found = among(kTextMethods, name);
+    const Builtin* found = find_in(kTextMethods, name);
     return found == nullptr && has(kOtherText, name) ? &kUnsupported : found;
   }
   if (self.dict() != nullptr) {
-    const Builtin* found = among(kDictMethods, name);
+    const Builtin* found = find_in(kDictMethods, name);
     return found == nullptr && has(kOtherDict, name) ? &kUnsupported : found;
   }
   return self.list() != nullptr && has(kOtherList, name) ? &kUnsupported : nullptr;

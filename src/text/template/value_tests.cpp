@@ -78,8 +78,7 @@ constexpr std::array kTests{
 }  // namespace
 
 const Builtin* find_test(std::string_view name) {
-  const auto found = std::ranges::find(kTests, name, &Builtin::name);
-  return found == kTests.end() ? nullptr : &*found;
+  return find_in(kTests, name);
 }
 
 }  // namespace echelon::data::jinja
