@@ -48,9 +48,6 @@ class RecordingCommunicator final : public Communicator {
   Pending all_reduce(void*, std::size_t count, DType type, ReduceOp, std::string_view label) override {
     return issue(OperationKind::kAllReduce, count, type, label);
   }
-  Pending broadcast(void*, std::size_t bytes, int, std::string_view label) override {
-    return issue(OperationKind::kBroadcast, bytes, DType::kU8, label);
-  }
   std::vector<Blob> gather_blobs(const Blob& mine, std::string_view) override {
     return std::vector<Blob>(static_cast<std::size_t>(size()), mine);
   }

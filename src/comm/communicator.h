@@ -63,9 +63,6 @@ class Communicator {
   [[nodiscard]] virtual Pending all_reduce(void* data, std::size_t count, DType type, ReduceOp op,
                                            std::string_view label) = 0;
 
-  [[nodiscard]] virtual Pending broadcast(void* data, std::size_t bytes, int root,
-                                          std::string_view label) = 0;
-
   /// Host-side, blocking: small blobs of any size from every rank to every rank, indexed by rank.
   [[nodiscard]] virtual std::vector<Blob> gather_blobs(const Blob& mine, std::string_view label) = 0;
 

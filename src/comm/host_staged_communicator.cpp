@@ -151,14 +151,6 @@ class HostStagedCommunicator final : public Communicator {
     return pending(operation);
   }
 
-  [[nodiscard]] Pending broadcast(void* data, std::size_t bytes, int root, std::string_view label) override {
-    staging_->settle(data, bytes);
-    const auto operation = std::make_shared<StagedOperation>(staging_, bytes);
-    if (rank() == root) fetch(operation->host(), data, bytes);
-    operation->start(host_->broadcast(operation->host(), bytes, root, label), data, 0, bytes);
-    return pending(operation);
-  }
-
   [[nodiscard]] std::vector<Blob> gather_blobs(const Blob& mine, std::string_view label) override {
     return host_->gather_blobs(mine, label);
   }

@@ -1,6 +1,5 @@
 #include "comm/local_communicator.h"
 
-#include "base/error.h"
 #include "comm/reduce.h"
 
 namespace echelon {
@@ -27,12 +26,6 @@ Pending LocalCommunicator::reduce_scatter(void* input, DType in_type, float* out
 Pending LocalCommunicator::all_reduce(void*, std::size_t count, DType type, ReduceOp,
                                       std::string_view label) {
   record(make_operation(OperationKind::kAllReduce, count, type, label));
-  return {};
-}
-
-Pending LocalCommunicator::broadcast(void*, std::size_t bytes, int root, std::string_view label) {
-  if (root != 0) throw Error::internal("broadcast '", label, "' from rank ", root, " in a group of 1");
-  record(make_operation(OperationKind::kBroadcast, bytes, DType::kU8, label));
   return {};
 }
 

@@ -15,7 +15,6 @@ class LocalCommunicator final : public Communicator {
                                        float scale, bool accumulate, std::string_view label) override;
   [[nodiscard]] Pending all_reduce(void* data, std::size_t count, DType type, ReduceOp op,
                                    std::string_view label) override;
-  [[nodiscard]] Pending broadcast(void* data, std::size_t bytes, int root, std::string_view label) override;
   [[nodiscard]] std::vector<Blob> gather_blobs(const Blob& mine, std::string_view label) override;
   void barrier(std::string_view label) override;
   [[nodiscard]] std::unique_ptr<Communicator> split(const ColorOf& color_of) override;

@@ -19,9 +19,8 @@ std::uint64_t fnv1a(std::string_view text) {
 
 // Kinds and operations that other ranks announced may be of any value.
 std::string_view name_of(OperationKind kind) {
-  constexpr std::array<std::string_view, 7> kNames{
-      "unknown operation", "all-gather",   "reduce-scatter", "all-reduce",
-      "broadcast",         "gather-blobs", "barrier"};
+  constexpr std::array<std::string_view, 6> kNames{"unknown operation", "all-gather",   "reduce-scatter",
+                                                   "all-reduce",        "gather-blobs", "barrier"};
   const auto at = static_cast<std::size_t>(kind);
   return kNames[at < kNames.size() ? at : 0];
 }
@@ -55,8 +54,8 @@ Operation make_operation(OperationKind kind, std::uint64_t count, DType type, st
 }
 
 bool matches(const Operation& a, const Operation& b) {
-  return a.sequence == b.sequence && a.count == b.count && a.label_hash == b.label_hash && a.root == b.root &&
-         a.kind == b.kind && a.type == b.type && a.op == b.op;
+  return a.sequence == b.sequence && a.count == b.count && a.label_hash == b.label_hash && a.kind == b.kind &&
+         a.type == b.type && a.op == b.op;
 }
 
 std::string describe(const Operation& operation) {
@@ -65,7 +64,6 @@ std::string describe(const Operation& operation) {
   switch (operation.kind) {
     case OperationKind::kBarrier: return text;
     case OperationKind::kGatherBlobs: return str(text, " ", operation.blob_bytes, " bytes");
-    case OperationKind::kBroadcast: text += str(" from rank ", operation.root); break;
     case OperationKind::kAllReduce: text += str(" ", name_of(operation.op)); break;
     default: break;
   }

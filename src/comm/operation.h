@@ -12,9 +12,8 @@ enum class OperationKind : std::uint8_t {
   kAllGather = 1,
   kReduceScatter = 2,
   kAllReduce = 3,
-  kBroadcast = 4,
-  kGatherBlobs = 5,
-  kBarrier = 6,
+  kGatherBlobs = 4,
+  kBarrier = 5,
 };
 
 /// One rank's announcement of an operation. Plain bytes: it travels ahead of the operation's data, and both
@@ -24,11 +23,10 @@ struct Operation {
   std::uint64_t count = 0;     ///< elements of `type`; per rank for all-gather and reduce-scatter
   std::uint64_t label_hash = 0;
   std::uint64_t blob_bytes = 0;  ///< gather-blobs only: the sender's size, free to differ
-  std::int32_t root = -1;        ///< broadcast only
   OperationKind kind = OperationKind::kBarrier;
   DType type = DType::kU8;
   ReduceOp op = ReduceOp::kSum;
-  std::uint8_t reserved = 0;
+  std::uint8_t reserved[5] = {};
   char label[56] = {};  ///< the label's beginning, zero-terminated; all of it is in the hash
 };
 static_assert(sizeof(Operation) == 96);

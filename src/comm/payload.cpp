@@ -15,8 +15,7 @@ std::uint64_t payload_bytes(OperationKind kind, std::uint64_t count, DType type,
   const auto others = static_cast<std::uint64_t>(size - 1);
   switch (kind) {
     case OperationKind::kAllGather:
-    case OperationKind::kReduceScatter:
-    case OperationKind::kBroadcast: return others * bytes;
+    case OperationKind::kReduceScatter: return others * bytes;
     case OperationKind::kAllReduce: {
       if (bytes <= kWholeAllReduceBytes) return others * bytes;
       const std::uint64_t own =

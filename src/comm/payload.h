@@ -17,8 +17,7 @@ inline constexpr std::size_t kWholeAllReduceBytes = std::size_t{32} * 1024;
 [[nodiscard]] std::uint64_t part_begin(std::uint64_t count, int rank, int size);
 
 /// Bytes of data that `rank` of a group of `size` sends to the others in one collective between CPU ranks,
-/// without announcements. `count`: as in Operation. Returns the bytes that the root of a broadcast sends; its
-/// other ranks, gather-blobs and barriers send 0.
+/// without announcements. `count`: as in Operation. 0 for gather-blobs and barriers.
 [[nodiscard]] std::uint64_t payload_bytes(OperationKind kind, std::uint64_t count, DType type, int rank,
                                           int size);
 

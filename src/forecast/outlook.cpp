@@ -20,7 +20,6 @@ const char* name_of(OperationKind kind) {
     case OperationKind::kAllGather: return "all_gather";
     case OperationKind::kReduceScatter: return "reduce_scatter";
     case OperationKind::kAllReduce: return "all_reduce";
-    case OperationKind::kBroadcast: return "broadcast";
     default: return "other";
   }
 }

@@ -15,7 +15,7 @@ enum class Lane : std::uint8_t {
   kCompute,  ///< the device; without one, the thread that trains
   kCopy,     ///< copies between host and device
   kGather,   ///< all-gathers
-  kReduce,   ///< reduce-scatters, all-reduces, broadcasts
+  kReduce,   ///< reduce-scatters, all-reduces
 };
 inline constexpr std::size_t kLanes = 5;
 [[nodiscard]] const char* name_of(Lane lane);

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <numeric>
 #include <vector>
 
 #include "base/error.h"
@@ -155,22 +154,6 @@ TEST_F(Comm, NotANumberSurvivesEveryReduction) {
   }
 }
 
-TEST_F(Comm, BroadcastCopiesTheRootsBytes) {
-  for (int root = 0; root < world().size(); ++root) {
-    for (const std::size_t bytes :
-         {std::size_t{0}, std::size_t{1}, std::size_t{2048}, std::size_t{2049}, std::size_t{3000001}}) {
-      std::vector<std::uint8_t> data(bytes + 1, static_cast<std::uint8_t>(world().rank()));
-      if (world().rank() == root) std::iota(data.begin(), data.end(), static_cast<std::uint8_t>(root + 5));
-      world().broadcast(data.data(), bytes, root, "seed").wait();
-      for (std::size_t i = 0; i < bytes; ++i)
-        ASSERT_EQ(data[i], static_cast<std::uint8_t>(root + 5 + static_cast<int>(i % 256)));
-      if (world().rank() != root) {
-        EXPECT_EQ(data.back(), world().rank());
-      }
-    }
-  }
-}
-
 TEST_F(Comm, GatherBlobsTakesAnySizes) {
   for (const std::size_t unit : {0, 1, 700, 1500, 100000}) {
     const auto blob_of = [&](int rank) {
@@ -237,7 +220,6 @@ TEST_F(Comm, RefusesTypesItCannotReduce) {
   std::vector<std::uint8_t> data(64);
   EXPECT_THROW(static_cast<void>(world().all_reduce(data.data(), 1, DType::kBF16, ReduceOp::kSum, "x")),
                Error);
-  EXPECT_THROW(static_cast<void>(world().broadcast(data.data(), 1, world().size(), "x")), Error);
   float output = 0;
   EXPECT_THROW(static_cast<void>(world().reduce_scatter(data.data(), DType::kF64, &output, 1, 1, false, "x")),
                Error);

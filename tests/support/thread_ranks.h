@@ -71,7 +71,6 @@ class ThreadRanks {
     Pending reduce_scatter(void*, DType, float*, std::size_t, float, bool, std::string_view) override {
       return unexpected();
     }
-    Pending broadcast(void*, std::size_t, int, std::string_view) override { return unexpected(); }
     std::unique_ptr<Communicator> split(const ColorOf&) override { throw std::logic_error("not here"); }
     std::uint64_t sent_bytes() const override { return 0; }
     std::vector<std::string> recent() const override { return {}; }

@@ -107,24 +107,6 @@ void mpi_all_reduce(MpiGroup& group, const Operation& operation, void* data, Mpi
   if (whole) std::ranges::copy(copy, first);
 }
 
-void mpi_broadcast(MpiGroup& group, const Operation& operation, void* data) {
-  auto* bytes = static_cast<std::byte*>(data);
-  const std::size_t size = bytes_of(operation);
-  const bool root = operation.root == group.rank;
-  MpiExchange exchange(group, operation);
-  exchange.announce([&](int) { return root ? if_small(bytes, size) : nothing(0); },
-                    [&](const MpiExchange::Arrival& arrival) {
-                      if (root) {
-                        if (size > kInlineBytes) exchange.send(arrival.peer, bytes, size, MpiPhase::kFirst);
-                      } else if (arrival.peer == operation.root) {
-                        std::ranges::copy(arrival.bytes, bytes);
-                        if (size > kInlineBytes)
-                          exchange.receive(arrival.peer, bytes, size, MpiPhase::kFirst);
-                      }
-                    });
-  exchange.run();
-}
-
 void mpi_gather_blobs(MpiGroup& group, const Operation& operation, const Blob& mine, std::vector<Blob>& all) {
   all[static_cast<std::size_t>(group.rank)] = mine;
   MpiExchange exchange(group, operation);

@@ -11,7 +11,6 @@ void mpi_all_gather(MpiGroup& group, const Operation& operation, void* buffer);
 void mpi_reduce_scatter(MpiGroup& group, const Operation& operation, const void* input, float* output,
                         float scale, bool accumulate, MpiWorker& worker);
 void mpi_all_reduce(MpiGroup& group, const Operation& operation, void* data, MpiWorker& worker);
-void mpi_broadcast(MpiGroup& group, const Operation& operation, void* data);
 void mpi_gather_blobs(MpiGroup& group, const Operation& operation, const Blob& mine, std::vector<Blob>& all);
 void mpi_barrier(MpiGroup& group, const Operation& operation);
 

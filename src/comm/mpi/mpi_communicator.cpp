@@ -21,7 +21,6 @@ SpanKind span_kind(OperationKind kind) {
     case OperationKind::kAllGather: return SpanKind::kGather;
     case OperationKind::kReduceScatter:
     case OperationKind::kAllReduce: return SpanKind::kReduce;
-    case OperationKind::kBroadcast:
     case OperationKind::kGatherBlobs:
     case OperationKind::kBarrier: break;
   }
@@ -101,16 +100,6 @@ Pending MpiCommunicator::all_reduce(void* data, std::size_t count, DType type, R
   return issue(operation, [data, worker = &process_->worker](MpiGroup& group, const Operation& issued) {
     mpi_all_reduce(group, issued, data, *worker);
   });
-}
-
-Pending MpiCommunicator::broadcast(void* data, std::size_t bytes, int root, std::string_view label) {
-  if (root < 0 || root >= size()) {
-    throw Error::internal("broadcast '", label, "' from rank ", root, " in a group of ", size());
-  }
-  Operation operation = make_operation(OperationKind::kBroadcast, bytes, DType::kU8, label);
-  operation.root = root;
-  return issue(operation,
-               [data](MpiGroup& group, const Operation& issued) { mpi_broadcast(group, issued, data); });
 }
 
 std::vector<Blob> MpiCommunicator::gather_blobs(const Blob& mine, std::string_view label) {

@@ -116,18 +116,6 @@ class NcclCommunicator final : public Communicator {
     }));
   }
 
-  [[nodiscard]] Pending broadcast(void* data, std::size_t bytes, int root, std::string_view label) override {
-    if (root < 0 || root >= size()) {
-      throw Error::internal("broadcast '", label, "' from rank ", root, " in a group of ", size());
-    }
-    Operation operation = make_operation(OperationKind::kBroadcast, bytes, DType::kU8, label);
-    operation.root = root;
-    return pending(*lanes_.reduce, issue(*lanes_.reduce, operation, [&](ncclComm_t comm) {
-      lanes_.reduce->check(ncclBroadcast(data, data, bytes, ncclUint8, root, comm, lanes_.reduce->stream()),
-                           "ncclBroadcast");
-    }));
-  }
-
   [[nodiscard]] std::vector<Blob> gather_blobs(const Blob& mine, std::string_view label) override {
     const Operation operation = make_operation(OperationKind::kGatherBlobs, 0, DType::kU8, label);
     const std::vector<Roll> rolls = call_roll(operation, mine.size());

@@ -29,8 +29,7 @@ std::uint64_t mix(std::uint64_t hash, const Operation& operation) {
                                  operation.label_hash,
                                  static_cast<std::uint64_t>(operation.kind),
                                  static_cast<std::uint64_t>(operation.type),
-                                 static_cast<std::uint64_t>(operation.op),
-                                 static_cast<std::uint64_t>(operation.root)};
+                                 static_cast<std::uint64_t>(operation.op)};
   for (const std::uint64_t word : words) hash = (hash ^ word) * 1099511628211ULL ^ (hash >> 29);
   return hash;
 }

@@ -41,10 +41,6 @@ class StreamCommunicator final : public Communicator {
     return operate("all-reduce", {{data, count * size_of(type), true}},
                    [=, this] { alone_.all_reduce(data, count, type, op, label).wait(); });
   }
-  Pending broadcast(void* data, std::size_t bytes, int root, std::string_view label) override {
-    return operate("broadcast", {{data, bytes, true}},
-                   [=, this] { alone_.broadcast(data, bytes, root, label).wait(); });
-  }
   std::vector<Blob> gather_blobs(const Blob& mine, std::string_view label) override {
     return alone_.gather_blobs(mine, label);
   }

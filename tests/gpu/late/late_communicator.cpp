@@ -138,13 +138,6 @@ class Late final : public Communicator {
     return later(Lane::kReduce, "all-reduce", label, std::move(inner), {all}, all);
   }
 
-  Pending broadcast(void* data, std::size_t bytes, int root, std::string_view label) override {
-    const auto all = std::make_shared<Buffer>(data, bytes);
-    Pending inner = inner_->broadcast(all->copy(), bytes, root, label);
-    if (rank() != root) all->poison(0, bytes);
-    return later(Lane::kReduce, "broadcast", label, std::move(inner), {all}, all);
-  }
-
   std::vector<Blob> gather_blobs(const Blob& mine, std::string_view label) override {
     return inner_->gather_blobs(mine, label);
   }

@@ -138,12 +138,6 @@ class Trainer {
           Blob(static_cast<std::size_t>(step * 50 + rank * 3), static_cast<std::byte>(rank)))
         throw Error(Code::kTraining, str("the blob of rank ", rank, " is wrong"));
     }
-    void* seed = slots_[0];
-    rank_.machine.launch(rank_.compute, "seed", {}, {{seed, 4}},
-                         [seed, rank = world_->rank()] { std::memset(seed, rank, 4); });
-    world_->broadcast(seed, 4, world_->size() - 1, "seed").wait();
-    expect(static_cast<float>(rank_.values<std::uint8_t>(seed, 4)[3]), static_cast<float>(world_->size() - 1),
-           "the seed");
     world_->barrier("end of step");
   }
 

@@ -64,8 +64,8 @@ void end(Meeting& meeting, ncclComm& comm, const std::vector<Range>& writes) {
 /// The kernel of one collective goes to its stream, for a thread that had seen `issued`.
 void launch(ncclComm& comm, const Transfer& transfer, const Clock& issued) {
   const std::size_t size = comm.clique->members.size();
-  const auto reads = reads_of(transfer, comm.rank, static_cast<int>(size));
-  const auto writes = writes_of(transfer, comm.rank, static_cast<int>(size));
+  const auto reads = reads_of(transfer, static_cast<int>(size));
+  const auto writes = writes_of(transfer, static_cast<int>(size));
   if (!comm.machine->inside(reads, describe(transfer)) || !comm.machine->inside(writes, describe(transfer))) {
     comm.state = ncclUnhandledCudaError;
     return;
@@ -170,13 +170,6 @@ ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, ncclDa
                            ncclComm_t comm, cudaStream_t stream) {
   Transfer transfer = collective(TransferKind::kAllReduce, send, receive, count, type, stream);
   transfer.op = op;
-  return enqueue(comm, transfer);
-}
-
-ncclResult_t ncclBroadcast(const void* send, void* receive, size_t count, ncclDataType_t type, int root,
-                           ncclComm_t comm, cudaStream_t stream) {
-  Transfer transfer = collective(TransferKind::kBroadcast, send, receive, count, type, stream);
-  transfer.root = root;
   return enqueue(comm, transfer);
 }
 

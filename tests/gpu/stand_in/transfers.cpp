@@ -84,7 +84,7 @@ std::size_t size_of(ncclDataType_t type) {
 
 const char* name_of(TransferKind kind) {
   static constexpr const char* kNames[] = {"ncclAllGather", "ncclReduceScatter", "ncclAllReduce",
-                                           "ncclBroadcast", "ncclSend/ncclRecv"};
+                                           "ncclSend/ncclRecv"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -96,7 +96,7 @@ std::string difference(const std::vector<Transfer>& parts) {
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {
     const Transfer& a = parts[0];
     const Transfer& b = parts[rank];
-    if (a.kind != b.kind || a.count != b.count || a.type != b.type || a.op != b.op || a.root != b.root)
+    if (a.kind != b.kind || a.count != b.count || a.type != b.type || a.op != b.op)
       return str("rank 0 is at ", describe(a), ", rank ", rank, " at ", describe(b));
     const std::vector<const Message*> sent = messages_to(static_cast<int>(rank), parts);
     for (std::size_t i = 0; i < sent.size(); ++i) {
@@ -109,23 +109,20 @@ std::string difference(const std::vector<Transfer>& parts) {
   return {};
 }
 
-std::vector<Range> reads_of(const Transfer& transfer, int rank, int size) {
+std::vector<Range> reads_of(const Transfer& transfer, int size) {
   const std::size_t bytes = transfer.count * size_of(transfer.type);
   std::vector<Range> ranges;
   switch (transfer.kind) {
     case TransferKind::kAllGather:
     case TransferKind::kAllReduce: return {{transfer.send, bytes}};
     case TransferKind::kReduceScatter: return {{transfer.send, bytes * static_cast<std::size_t>(size)}};
-    case TransferKind::kBroadcast:
-      if (rank == transfer.root) ranges.push_back({transfer.send, bytes});
-      return ranges;
     case TransferKind::kExchange:
       for (const Message& message : transfer.sends) ranges.push_back({message.memory, message.bytes});
   }
   return ranges;
 }
 
-std::vector<Range> writes_of(const Transfer& transfer, int rank, int size) {
+std::vector<Range> writes_of(const Transfer& transfer, int size) {
   const std::size_t bytes = transfer.count * size_of(transfer.type);
   std::vector<Range> ranges;
   switch (transfer.kind) {
@@ -133,10 +130,6 @@ std::vector<Range> writes_of(const Transfer& transfer, int rank, int size) {
       return {{transfer.receive, bytes * static_cast<std::size_t>(size)}};
     case TransferKind::kAllReduce:
     case TransferKind::kReduceScatter: return {{transfer.receive, bytes}};
-    case TransferKind::kBroadcast:
-      if (rank != transfer.root || transfer.receive != transfer.send)
-        ranges.push_back({transfer.receive, bytes});
-      return ranges;
     case TransferKind::kExchange:
       for (const Message& message : transfer.receives) ranges.push_back({message.memory, message.bytes});
   }
@@ -154,9 +147,6 @@ std::vector<std::vector<std::byte>> carry_out(const std::vector<Transfer>& parts
         break;
       case TransferKind::kAllReduce: results[rank] = reduced(parts, 0, bytes, first); break;
       case TransferKind::kReduceScatter: results[rank] = reduced(parts, rank * bytes, bytes, first); break;
-      case TransferKind::kBroadcast:
-        append(results[rank], parts[static_cast<std::size_t>(own.root)].send, bytes);
-        break;
       case TransferKind::kExchange:
         for (const Message* sent : messages_to(static_cast<int>(rank), parts))
           append(results[rank], sent->memory, sent->bytes);

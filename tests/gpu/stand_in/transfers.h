@@ -10,7 +10,7 @@
 /// What a collective does with the bytes of its ranks.
 namespace echelon::stand_in {
 
-enum class TransferKind { kAllGather, kReduceScatter, kAllReduce, kBroadcast, kExchange };
+enum class TransferKind { kAllGather, kReduceScatter, kAllReduce, kExchange };
 
 /// A message between two ranks; memory of the rank that says it.
 struct Message {
@@ -27,7 +27,6 @@ struct Transfer {
   std::size_t count = 0;
   ncclDataType_t type{};
   ncclRedOp_t op = ncclSum;
-  int root = -1;
   std::vector<Message> sends{};
   std::vector<Message> receives{};
   cudaStream_t stream = nullptr;
@@ -39,8 +38,8 @@ struct Transfer {
 [[nodiscard]] std::string describe(const Transfer& transfer);
 /// "" where these ranks' parts belong together.
 [[nodiscard]] std::string difference(const std::vector<Transfer>& parts);
-[[nodiscard]] std::vector<Range> reads_of(const Transfer& transfer, int rank, int size);
-[[nodiscard]] std::vector<Range> writes_of(const Transfer& transfer, int rank, int size);
+[[nodiscard]] std::vector<Range> reads_of(const Transfer& transfer, int size);
+[[nodiscard]] std::vector<Range> writes_of(const Transfer& transfer, int size);
 /// What each rank's written ranges hold afterwards, one behind the other. Sums begin at rank `first`: NCCL
 /// has an order of its own.
 [[nodiscard]] std::vector<std::vector<std::byte>> carry_out(const std::vector<Transfer>& parts, int first);

@@ -45,7 +45,6 @@ TEST(Operation, DiffersByAnythingThatRanksMustAgreeAbout) {
   EXPECT_TRUE(differs([](Operation& o) { o.kind = OperationKind::kBarrier; }));
   EXPECT_TRUE(differs([](Operation& o) { o.type = DType::kF64; }));
   EXPECT_TRUE(differs([](Operation& o) { o.op = ReduceOp::kMax; }));
-  EXPECT_TRUE(differs([](Operation& o) { o.root = 1; }));
   EXPECT_FALSE(differs([](Operation& o) { o.blob_bytes = 1; }));
 }
 

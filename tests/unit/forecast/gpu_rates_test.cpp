@@ -112,8 +112,6 @@ TEST(GpuRates, OfCollectivesInsideANode) {
   expect_seconds(rates.seconds(sent(OperationKind::kAllGather, 1'000'000), node), once, "all-gather");
   expect_seconds(rates.seconds(sent(OperationKind::kAllGather, 2'000'000, DType::kBF16), node), once, "bf16");
   expect_seconds(rates.seconds(sent(OperationKind::kReduceScatter, 1'000'000), node), once, "reduce-scatter");
-  expect_seconds(rates.seconds(sent(OperationKind::kBroadcast, 32'000'000, DType::kU8), node), once,
-                 "broadcast");
   expect_seconds(rates.seconds(sent(OperationKind::kAllReduce, 8'000'000), node), 2 * once,
                  "an all-reduce is a reduce-scatter and an all-gather");
   // Half of the node: 16 MB, 12 of them received, 3 steps.
@@ -160,8 +158,8 @@ TEST(GpuRates, OfGroupsWithOneRankOnEachNode) {
 
 TEST(GpuRates, OfOneRankAndOfTheHost) {
   const GpuRates rates = round_rates();
-  for (const auto kind : {OperationKind::kAllGather, OperationKind::kReduceScatter, OperationKind::kAllReduce,
-                          OperationKind::kBroadcast}) {
+  for (const auto kind :
+       {OperationKind::kAllGather, OperationKind::kReduceScatter, OperationKind::kAllReduce}) {
     EXPECT_EQ(rates.seconds(sent(kind, 1'000'000), every(1, 1)), 0);
   }
   // A small sum over a tree of messages.

@@ -16,7 +16,6 @@ class AloneOf final : public Communicator {
     return unexpected();
   }
   Pending all_reduce(void*, std::size_t, DType, ReduceOp, std::string_view) override { return unexpected(); }
-  Pending broadcast(void*, std::size_t, int, std::string_view) override { return unexpected(); }
   std::vector<Blob> gather_blobs(const Blob&, std::string_view) override { throw std::logic_error("used"); }
   void barrier(std::string_view) override { throw std::logic_error("used"); }
   std::unique_ptr<Communicator> split(const ColorOf&) override { throw std::logic_error("used"); }

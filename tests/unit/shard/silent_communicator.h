@@ -20,7 +20,6 @@ class SilentCommunicator : public Communicator {
     return {};
   }
   Pending all_reduce(void*, std::size_t, DType, ReduceOp, std::string_view) override { return {}; }
-  Pending broadcast(void*, std::size_t, int, std::string_view) override { return {}; }
   std::vector<Blob> gather_blobs(const Blob& mine, std::string_view) override {
     return std::vector<Blob>(static_cast<std::size_t>(size()), mine);
   }

@@ -75,9 +75,6 @@ class TimedCommunicator final : public Communicator {
     return timed(OperationKind::kAllReduce, count, type,
                  [&] { return real_.all_reduce(data, count, type, op, label); });
   }
-  Pending broadcast(void* data, std::size_t bytes, int root, std::string_view label) override {
-    return real_.broadcast(data, bytes, root, label);
-  }
   std::vector<Blob> gather_blobs(const Blob& mine, std::string_view label) override {
     return real_.gather_blobs(mine, label);
   }
