@@ -9,11 +9,6 @@
 #include "model/ops/products/product.h"
 
 namespace echelon {
-namespace {
-
-constexpr InitSpec kUnitNormal{InitSpec::Kind::kNormal, 1.0F};
-
-}  // namespace
 
 DeepVit::DeepVit(const ModelOptions& options, const ModelTypes& types)
     : PatchClassifier(options, types, PatchLayout::kChannelsLast, {.inner = ".inner", .outer = ".outer"}) {
@@ -32,7 +27,7 @@ DeepVit::Block DeepVit::make_block(const std::string& name) {
   Layer& attention = layer.add_layer(name + ".0.fn.fn");
   const Linear qkv = add_linear(attention, name + ".0.fn.fn.to_qkv", shapes_, init());
   const std::string mixing = name + ".0.fn.fn.reattn_weights";
-  Parameter& mixing_weight = attention.add(mixing, shapes_.at(mixing), kUnitNormal);
+  Parameter& mixing_weight = attention.add(mixing, shapes_.at(mixing), normal(1));
   mixings_.push_back(
       {&mixing_weight, add_linear(attention, name + ".0.fn.fn.reattn_norm.1", shapes_, kOnes)});
   const Linear out = add_linear(attention, name + ".0.fn.fn.to_out.0", shapes_, init());
