@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "data/data_identity.h"
-#include "data/tokens/token_loader.h"
 
 namespace echelon {
 
