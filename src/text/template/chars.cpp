@@ -20,8 +20,7 @@ void append_in_case(Text& out, const Char& from, Case to) {
   std::array<UChar, 12> made{};
   UErrorCode status = U_ZERO_ERROR;
   std::int32_t size = 0;
-  u_strFromUTF32(in.data(), 2, &size, reinterpret_cast<const UChar32*>(std::array{from.code + 0U}.data()), 1,
-                 &status);
+  U16_APPEND_UNSAFE(in, size, from.code);
   std::int32_t count = 0;
   const auto room = static_cast<std::int32_t>(made.size());
   if (to == Case::kUpper) count = u_strToUpper(made.data(), room, in.data(), size, "", &status);
