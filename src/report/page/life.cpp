@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <map>
+#include <utility>
 
 #include "base/str.h"
 #include "report/charts/rows.h"
@@ -10,18 +12,14 @@ namespace {
 
 constexpr std::size_t kMostListed = 200;
 
-struct End {
-  const char* word;
-  int style;
-};
 /// The end of a start, and the style of its span.
-constexpr std::array kEnds{End{"running", 0}, End{"finished", 2}, End{"stopped", 4}, End{"failed", 1},
-                           End{"killed", 5}};
+constexpr std::array<std::pair<std::string_view, int>, 5> kEnds{
+    {{"running", 0}, {"finished", 2}, {"stopped", 4}, {"failed", 1}, {"killed", 5}}};
 constexpr int kSaveStyle = 3;
 
 int style_of(const std::string& end) {
-  for (const End& one : kEnds) {
-    if (one.word == end) return one.style;
+  for (const auto& [word, style] : kEnds) {
+    if (word == end) return style;
   }
   return 7;
 }

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/str.h"
 #include "report/charts/rows.h"
@@ -10,9 +12,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "memory_bytes.";
 
-double or_unknown(const std::optional<double>& value) {
-  return value.value_or(std::nan(""));
-}
+const double kUnknown = std::nan("");
 
 /// Predicted, measured after the first step, and the last line's where lines have it.
 std::string against_forecast(const RunView& view, const Frame& frame, std::string_view group) {
@@ -22,28 +22,25 @@ std::string against_forecast(const RunView& view, const Frame& frame, std::strin
   std::vector<ValueRow> rows;
   for (const Prediction& one : view.run.predictions) {
     if (one.group != group) continue;
-    ValueRow row{.name = one.name, .values = {or_unknown(one.predicted), or_unknown(one.measured)}};
+    ValueRow row{.name = one.name,
+                 .values = {one.predicted.value_or(kUnknown), one.measured.value_or(kUnknown)}};
     if (logged) {
       const Series* series = view.metrics.find(str(kPrefix, one.name));
-      row.values.push_back(series == nullptr ? std::nan("") : series->last().y);
+      row.values.push_back(series == nullptr ? kUnknown : series->last().y);
     }
-    bool any = false;
-    for (const double value : row.values) any = any || value > 0;
-    if (any) rows.push_back(std::move(row));
+    if (std::ranges::any_of(row.values, [](double value) { return value > 0; }))
+      rows.push_back(std::move(row));
   }
   return bar_chart(frame, keys, rows, Quantity::kBytes);
 }
 
 std::string over_time(const RunView& view) {
-  struct Shown {
-    const char* series;
-    const char* name;
-  };
   std::vector<Curve> curves;
-  for (const Shown& one : {Shown{"peak_rss_bytes", "process, host"}, Shown{"peak_device_bytes", "device"},
-                           Shown{"tensor_peak_bytes", "tensors"}}) {
-    const Series* series = view.metrics.find(one.series);
-    if (series != nullptr && series->greatest().y > 0) add_curve(view.metrics, one.series, one.name, curves);
+  for (const auto& [series, name] :
+       {std::pair{"peak_rss_bytes", "process, host"}, std::pair{"peak_device_bytes", "device"},
+        std::pair{"tensor_peak_bytes", "tensors"}}) {
+    const Series* found = view.metrics.find(series);
+    if (found != nullptr && found->greatest().y > 0) add_curve(view.metrics, series, name, curves);
   }
   std::string html = line_chart({.id = "memory",
                                  .title = "Peak memory of a rank",
