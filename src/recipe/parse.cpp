@@ -302,8 +302,8 @@ class Parser {
     if (!text.empty() && std::string_view("[]{}\"'&*!|>%@`").find(text.front()) != std::string_view::npos) {
       Faults inner;
       Document document = parse_document(text, at.source, inner);
-      if (!document.syntax_error.empty()) inner.add(at, document.syntax_error);
-      faults_.add_at(at, inner);
+      if (!document.syntax_error.empty()) inner.add(document.syntax_error_at, document.syntax_error);
+      faults_.add(inner);
       if (inner.size() > 0) return std::nullopt;
       return std::move(document.root);
     }

@@ -53,10 +53,6 @@ bool Faults::full() const {
   return faults_.size() == kMaxKept;
 }
 
-void Faults::add_at(const Position& at, const Faults& others) {
-  for (const Fault& fault : others.faults_) add(at, fault.text);
-}
-
 void Faults::raise_if_any(const Sources& sources) const {
   if (faults_.empty()) return;
   std::vector<Fault> sorted = faults_;

@@ -44,8 +44,6 @@ class Faults {
   /// `text` is one line: what is wrong, what was expected, what to do.
   void add(const Position& at, std::string text);
   void add(const Faults& others);
-  /// Adds every fault of `others`, all at position `at`.
-  void add_at(const Position& at, const Faults& others);
   [[nodiscard]] std::size_t size() const { return count_; }
   /// Returns whether the limit is reached: further faults are only counted, so their texts need not be built.
   [[nodiscard]] bool full() const;
