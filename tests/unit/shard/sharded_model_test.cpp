@@ -32,15 +32,22 @@ at::Tensor ids_of(int seed) {
   return at::randint(0, 61, {2, 21}, at::kLong);
 }
 
-EngineOptions bf16() {
-  EngineOptions options;
-  options.precision.preset = PrecisionPreset::kBf16Fp32Reduce;
-  return options;
+/// With the weights of seed 9, unsharded.
+std::unique_ptr<Model> whole_of(const ModelOptions& options) {
+  auto model = model_of(options);
+  materialize(*model, 9, at::kFloat, at::kCPU);
+  return model;
 }
 
+/// The gradients of one pass.
+void run_pass(ShardedModel& model, const Batch& batch, double scale = 1.0) {
+  (void)model.accumulate(batch, scale, {});
+  model.finish_gradients();
+}
+
+const EngineOptions kBf16{.precision = {.preset = PrecisionPreset::kBf16Fp32Reduce}};
+
 TEST(ShardedModel, SlicesOfAnyNumberOfRanksStartAsTheSameWeights) {
-  const auto whole = model_of(lively_options(2));
-  materialize(*whole, 9, at::kFloat, at::kCPU);
   for (const int ranks : {1, 2, 3, 7}) {
     for (int rank = 0; rank < ranks; ++rank) {
       AloneOf comm(rank, ranks);
@@ -73,7 +80,7 @@ TEST(ShardedModel, TakesMemoryForItsSlicesOnly) {
                        .max_positions = 32};
   const int ranks = 8;
   AloneOf comm(3, ranks);
-  const ShardedModel model(model_of(options), comm, bf16(), 1, at::kCPU);
+  const ShardedModel model(model_of(options), comm, kBf16, 1, at::kCPU);
   const std::int64_t numel = model.model().numel();
   // Weights and gradients in fp32, an eighth of the model, and a cache line of padding a unit.
   EXPECT_GE(model.slice_bytes(), 8 * numel / ranks);
@@ -81,77 +88,51 @@ TEST(ShardedModel, TakesMemoryForItsSlicesOnly) {
   EXPECT_EQ(model.pool().bytes_allocated(), 0) << "gathered weights before anything computes";
 }
 
+const WrapOptions kSizeBased{.policy = WrapPolicy::kSizeBased, .min_params = 1000};
+
 struct Configuration {
   const char* name;
   bool tied = false;
   EngineOptions engine;
 };
 
-EngineOptions engine(const std::function<void(EngineOptions&)>& change) {
-  EngineOptions options;
-  change(options);
-  return options;
-}
-
 std::vector<Configuration> all_configurations() {
-  const auto policy = [](const char* name) {
-    return engine([=](EngineOptions& o) { o.shard.wrap.policy = choice_of<WrapPolicy>(name).value(); });
-  };
-  const auto strategy = [](const char* name) {
-    return engine([=](EngineOptions& o) { o.shard.strategy = choice_of<ShardStrategy>(name).value(); });
-  };
-  const auto recompute = [](const char* name, const char* wrap) {
-    return engine([=](EngineOptions& o) {
-      o.activations.policy = choice_of<RecomputePolicy>(name).value();
-      o.shard.wrap.policy = choice_of<WrapPolicy>(wrap).value();
-      o.shard.wrap.min_params = 1000;
-    });
-  };
   return {
-      {"plain", false, {}},
-      {"tied", true, {}},
-      {"none", false, policy("none")},
-      {"noneTied", true, policy("none")},
-      {"kept", false, engine([](EngineOptions& o) {
-         o.shard.reshard_after_forward.on = false;
-         o.shard.forward_prefetch = 2;
-         o.shard.backward_prefetch = BackwardPrefetch::kPost;
-       })},
-      {"lazy", true, engine([](EngineOptions& o) {
-         o.shard.forward_prefetch = 0;
-         o.shard.backward_prefetch = BackwardPrefetch::kNone;
-       })},
-      {"capped", false, engine([](EngineOptions& o) {
-         o.shard.forward_prefetch = 8;
-         o.shard.max_gathered_bytes = 20'000;
-       })},
-      {"gradOp", false, strategy("shard_grad_op")},
-      {"optimizerOnly", false, strategy("shard_optimizer")},
-      {"noShard", true, strategy("no_shard")},
-      {"reduceAtEnd", false, engine([](EngineOptions& o) { o.reduce_at_end = true; })},
-      {"sizeBased", false, engine([](EngineOptions& o) {
-         o.shard.wrap.policy = WrapPolicy::kSizeBased;
-         o.shard.wrap.min_params = 1000;
-       })},
-      {"nested", false, engine([](EngineOptions& o) {
-         o.shard.wrap.policy = WrapPolicy::kModules;
-         o.shard.wrap.modules = {"model.layers.1", "*.mlp", "*.self_attn", "lm_head"};
-       })},
-      {"normsApart", true, engine([](EngineOptions& o) {
-         o.shard.wrap.policy = WrapPolicy::kModules;
-         o.shard.wrap.modules = {"*norm"};
-       })},
-      {"offload", false, engine([](EngineOptions& o) { o.shard.offload = Offload::kCpu; })},
-      {"recompute", false, recompute("full", "transformer")},
-      {"recomputeNested", false, recompute("full", "size_based")},
-      {"recomputeEverySecond", true, recompute("every_n", "transformer")},
-      {"recomputeCheap", false, recompute("selective", "transformer")},
-      {"recomputeUnwrapped", false, recompute("full", "none")},
-      {"recomputeKept", false, engine([](EngineOptions& o) {
-         o.activations.policy = RecomputePolicy::kFull;
-         o.activations.modules = {"*.mlp", "*.1.self_attn"};
-         o.shard.strategy = ShardStrategy::kShardGradOp;
-       })},
+      {"plain"},
+      {"tied", true},
+      {"none", false, {.shard = {.wrap = {.policy = WrapPolicy::kNone}}}},
+      {"noneTied", true, {.shard = {.wrap = {.policy = WrapPolicy::kNone}}}},
+      {"kept",
+       false,
+       {.shard = {.reshard_after_forward = {.on = false},
+                  .forward_prefetch = 2,
+                  .backward_prefetch = BackwardPrefetch::kPost}}},
+      {"lazy", true, {.shard = {.forward_prefetch = 0, .backward_prefetch = BackwardPrefetch::kNone}}},
+      {"capped", false, {.shard = {.forward_prefetch = 8, .max_gathered_bytes = 20'000}}},
+      {"gradOp", false, {.shard = {.strategy = ShardStrategy::kShardGradOp}}},
+      {"optimizerOnly", false, {.shard = {.strategy = ShardStrategy::kShardOptimizer}}},
+      {"noShard", true, {.shard = {.strategy = ShardStrategy::kNoShard}}},
+      {"reduceAtEnd", false, {.reduce_at_end = true}},
+      {"sizeBased", false, {.shard = {.wrap = kSizeBased}}},
+      {"nested",
+       false,
+       {.shard = {.wrap = {.policy = WrapPolicy::kModules,
+                           .modules = {"model.layers.1", "*.mlp", "*.self_attn", "lm_head"}}}}},
+      {"normsApart", true, {.shard = {.wrap = {.policy = WrapPolicy::kModules, .modules = {"*norm"}}}}},
+      {"offload", false, {.shard = {.offload = Offload::kCpu}}},
+      {"recompute", false, {.activations = {.policy = RecomputePolicy::kFull}}},
+      {"recomputeNested",
+       false,
+       {.shard = {.wrap = kSizeBased}, .activations = {.policy = RecomputePolicy::kFull}}},
+      {"recomputeEverySecond", true, {.activations = {.policy = RecomputePolicy::kEveryN}}},
+      {"recomputeCheap", false, {.activations = {.policy = RecomputePolicy::kSelective}}},
+      {"recomputeUnwrapped",
+       false,
+       {.shard = {.wrap = {.policy = WrapPolicy::kNone}}, .activations = {.policy = RecomputePolicy::kFull}}},
+      {"recomputeKept",
+       false,
+       {.shard = {.strategy = ShardStrategy::kShardGradOp},
+        .activations = {.policy = RecomputePolicy::kFull, .modules = {"*.mlp", "*.1.self_attn"}}}},
   };
 }
 
@@ -198,8 +179,7 @@ TEST_P(Configurations, GradientsAreThoseOfTheUnshardedModel) {
   // micro-batch.
   for (const std::vector<at::Tensor>& batches :
        {std::vector{ids_of(1)}, std::vector{ids_of(2), ids_of(3)}, std::vector{ids_of(4)}}) {
-    const auto plain = model_of(options);
-    materialize(*plain, 9, at::kFloat, at::kCPU);
+    const auto plain = whole_of(options);
     const auto expected = plain_gradients(*plain, batches, 0.5);
     for (std::size_t i = 0; i < batches.size(); ++i) {
       const at::Tensor loss =
@@ -212,10 +192,16 @@ TEST_P(Configurations, GradientsAreThoseOfTheUnshardedModel) {
   }
 }
 
-TEST_P(Configurations, PassesInFp8HaveTheBitsOfTheUnshardedModel) {
-  ModelOptions options = lively_options(3, GetParam().tied);
+/// Matrices have sizes of fp8.
+ModelOptions fp8_options(std::int64_t layers, bool tied = false) {
+  ModelOptions options = lively_options(layers, tied);
   options.hidden_size = 32;
   options.intermediate_size = 48;
+  return options;
+}
+
+TEST_P(Configurations, PassesInFp8HaveTheBitsOfTheUnshardedModel) {
+  const ModelOptions options = fp8_options(3, GetParam().tied);
   EngineOptions engine = GetParam().engine;
   engine.precision = {.preset = PrecisionPreset::kBf16Fp32Reduce, .matmul = Matmul::kFp8};
   const ModelTypes types = resolve(engine.precision).types();
@@ -246,38 +232,43 @@ TEST_P(Configurations, PassesInFp8HaveTheBitsOfTheUnshardedModel) {
   }
 }
 
-/// Two blocks whose matrices have sizes of fp8, in bf16.
+/// Two blocks in bf16.
 ShardedModel in_bf16(Matmul matmul, Communicator& comm, std::uint64_t seed = 9) {
-  ModelOptions options = lively_options(2);
-  options.hidden_size = 32;
-  options.intermediate_size = 48;
-  EngineOptions engine = bf16();
+  EngineOptions engine = kBf16;
   engine.precision.matmul = matmul;
-  return {build_model(options, resolve(engine.precision).types(), at::kCPU), comm, engine, seed, at::kCPU};
+  return {build_model(fp8_options(2), resolve(engine.precision).types(), at::kCPU), comm, engine, seed,
+          at::kCPU};
 }
 
-/// The first of two ranks, which notes what is gathered.
-class Gathers final : public test::SilentCommunicator {
+/// One rank of two that counts what it would send, by the unit's name, and the bytes of blocks.
+class Counting final : public test::SilentCommunicator {
  public:
-  Gathers() : SilentCommunicator(0, 2) {}
-  Pending all_gather(void* buffer, std::size_t count, DType type, std::string_view label) override {
-    if (label.starts_with("model.layers.")) bytes += count * size_of(type);
-    return SilentCommunicator::all_gather(buffer, count, type, label);
+  Counting() : SilentCommunicator(0, 2) {}
+  Pending all_gather(void* buffer, std::size_t count, DType type, std::string_view unit) override {
+    ++gathers[std::string(unit)];
+    if (unit.starts_with("model.layers.")) block_bytes += count * size_of(type);
+    return SilentCommunicator::all_gather(buffer, count, type, unit);
   }
-  std::size_t bytes = 0;
+  Pending reduce_scatter(void*, DType, float*, std::size_t, float, bool, std::string_view unit) override {
+    ++reductions[std::string(unit)];
+    return {};
+  }
+  std::map<std::string, int> gathers;
+  std::size_t block_bytes = 0;  ///< gathered
+  std::map<std::string, int> reductions;
 };
 
 TEST(ShardedModel, TrainingPassesGatherHalfTheBytesInFp8) {
   Batch batch = language_batch(ids_of(1));
   const auto gathered = [&](Matmul matmul, bool training) {
-    Gathers comm;
+    Counting comm;
     ShardedModel model = in_bf16(matmul, comm);
     batch.training = training;
     if (training)
       (void)model.accumulate(batch, 1, {});
     else
       (void)model.evaluate(batch);
-    return comm.bytes;
+    return comm.block_bytes;
   };
   // Per block of a rank: attention 32 * (32 + 16 + 16 + 32), mlp 3 * 32 * 48, half of each; forward and
   // backward.
@@ -323,15 +314,13 @@ TEST_P(Configurations, EvaluationLeavesGradientsAndWeightsAlone) {
   const ModelOptions options = lively_options(3, GetParam().tied);
   LocalCommunicator comm;
   ShardedModel model(model_of(options), comm, GetParam().engine, 9, at::kCPU);
-  (void)model.accumulate(language_batch(ids_of(1)), 1.0, {});
-  model.finish_gradients();
+  run_pass(model, language_batch(ids_of(1)));
   std::vector<at::Tensor> before;
   for (const auto& unit : model.units()) {
     before.push_back(unit->gradient().clone());
     before.push_back(unit->master().clone());
   }
-  const auto plain = model_of(options);
-  materialize(*plain, 9, at::kFloat, at::kCPU);
+  const auto plain = whole_of(options);
   EXPECT_NEAR(model.evaluate(language_batch(ids_of(5))).loss.item<double>(),
               plain->loss(language_batch(ids_of(5)), 1.0).item<double>(), 1e-3);
   const Batch prompts = language_batch(ids_of(5));
@@ -363,8 +352,7 @@ TEST_P(Configurations, WhatIsFrozenHasNoGradientAndTheRestItsOwn) {
     ShardedModel model(frozen(options, patterns), comm, GetParam().engine, 9, at::kCPU);
     for (const std::vector<at::Tensor>& batches :
          {std::vector{ids_of(1)}, std::vector{ids_of(2), ids_of(3)}}) {
-      const auto plain = model_of(options);
-      materialize(*plain, 9, at::kFloat, at::kCPU);
+      const auto plain = whole_of(options);
       const auto expected = plain_gradients(*plain, batches, 0.5);
       for (std::size_t i = 0; i < batches.size(); ++i)
         (void)model.accumulate(language_batch(batches[i]), 0.5, {i == 0, i + 1 == batches.size()});
@@ -391,16 +379,12 @@ TEST_P(Configurations, WhatIsFrozenHasNoGradientAndTheRestItsOwn) {
 TEST(ShardedModel, InTwoBytesTheTrainedGradientsAreThoseOfAnUnfrozenModel) {
   const ModelOptions options = lively_options(3, true);
   for (const PrecisionPreset preset : {PrecisionPreset::kBf16Fp32Reduce, PrecisionPreset::kFp16}) {
-    EngineOptions engine;
-    engine.precision.preset = preset;
+    const EngineOptions engine{.precision = {.preset = preset}};
     LocalCommunicator comm;
     ShardedModel whole(model_of(options), comm, engine, 9, at::kCPU);
     ShardedModel part(frozen(options, {"*.q_proj.*", "*norm*", "model.layers.1.mlp.*"}), comm, engine, 9,
                       at::kCPU);
-    for (ShardedModel* model : {&whole, &part}) {
-      (void)model->accumulate(language_batch(ids_of(1)), 0.5, {});
-      model->finish_gradients();
-    }
+    for (ShardedModel* model : {&whole, &part}) run_pass(*model, language_batch(ids_of(1)), 0.5);
     for (std::size_t i = 0; i < whole.units().size(); ++i) {
       for (const SlicePiece& piece : part.units()[i]->pieces()) {
         if (piece.part->frozen) continue;
@@ -414,35 +398,15 @@ TEST(ShardedModel, InTwoBytesTheTrainedGradientsAreThoseOfAnUnfrozenModel) {
   }
 }
 
-/// One rank of two that counts what it would send, by the unit's name.
-class Counting final : public test::SilentCommunicator {
- public:
-  Counting() : SilentCommunicator(0, 2) {}
-  Pending all_gather(void* buffer, std::size_t count, DType type, std::string_view unit) override {
-    ++gathers[std::string(unit)];
-    return SilentCommunicator::all_gather(buffer, count, type, unit);
-  }
-  Pending reduce_scatter(void*, DType, float*, std::size_t, float, bool, std::string_view unit) override {
-    ++reductions[std::string(unit)];
-    return {};
-  }
-  std::map<std::string, int> gathers;
-  std::map<std::string, int> reductions;
-};
-
 TEST(ShardedModel, WhatIsFrozenIsNeitherReducedNorGatheredInVain) {
-  const auto step = [](ShardedModel& model) {
-    (void)model.accumulate(language_batch(ids_of(1)), 1.0, {});
-    model.finish_gradients();
-    model.weights_updated();
-  };
   for (const ShardStrategy strategy : {ShardStrategy::kFullShard, ShardStrategy::kShardOptimizer}) {
     Counting comm;
-    EngineOptions options;
-    options.shard.strategy = strategy;
     ShardedModel model(frozen(lively_options(4), {"model.embed_tokens.*", "model.layers.[013].*"}), comm,
-                       options, 9, at::kCPU);
-    for (int i = 0; i < 3; ++i) step(model);
+                       {.shard = {.strategy = strategy}}, 9, at::kCPU);
+    for (int i = 0; i < 3; ++i) {
+      run_pass(model, language_batch(ids_of(1)));
+      model.weights_updated();
+    }
     EXPECT_EQ(comm.reductions, (std::map<std::string, int>{{"model.layers.2", 3}, {"lm_head", 3}}));
     const bool kept = strategy == ShardStrategy::kShardOptimizer;
     EXPECT_EQ(comm.gathers.at("model.layers.0"), kept ? 1 : 3) << "nothing below it is trained: no backward";
@@ -497,8 +461,7 @@ TEST_P(Configurations, ALayerThatAlsoRunsWithoutAnInputGradientHasAllOfItsGradie
     for (const Parameter* parameter : plain.parameters())
       expected[parameter->parts()[0].name] = parameter->value.grad().flatten();
     twice.runs = 0;
-    (void)model.accumulate(batch_of(seed), 0.5, {});
-    model.finish_gradients();
+    run_pass(model, batch_of(seed), 0.5);
     expect_gradients(model, expected);
     if (options.activations.policy == RecomputePolicy::kFull) {
       EXPECT_EQ(twice.runs, 4) << "also the run without an input gradient is recomputed";
@@ -510,9 +473,8 @@ TEST(ShardedModel, ResultsRepeatBitForBit) {
   std::vector<at::Tensor> gradients[2];
   for (auto& mine : gradients) {
     LocalCommunicator comm;
-    ShardedModel model(model_of(lively_options(2)), comm, bf16(), 9, at::kCPU);
-    (void)model.accumulate(language_batch(ids_of(1)), 1.0, {});
-    model.finish_gradients();
+    ShardedModel model(model_of(lively_options(2)), comm, kBf16, 9, at::kCPU);
+    run_pass(model, language_batch(ids_of(1)));
     for (const auto& unit : model.units()) mine.push_back(unit->gradient().clone());
   }
   for (std::size_t i = 0; i < gradients[0].size(); ++i)
@@ -544,7 +506,7 @@ class Slow final : public test::SilentCommunicator {
 TEST(ShardedModel, MemoryStaysAsLongAsACollectiveUsesIt) {
   Slow comm;
   {
-    ShardedModel model(model_of(lively_options(1)), comm, bf16(), 9, at::kCPU);
+    ShardedModel model(model_of(lively_options(1)), comm, kBf16, 9, at::kCPU);
     (void)model.accumulate(language_batch(ids_of(1)), 1.0, {});
     EXPECT_FALSE(comm.last->done);
   }  // as when an error ends the step: sums are still under way
