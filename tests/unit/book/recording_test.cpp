@@ -30,12 +30,16 @@ using forecast::Trace;
 using forecast::Work;
 using Tensors = std::vector<at::Tensor>;
 
+void open_books(const std::shared_ptr<Activity>& activity = std::make_shared<Activity>()) {
+  books().begin(activity, [] { return std::int64_t{0}; });
+}
+
 /// What the books say of `body`, carried out while kernels only record.
 Trace recorded(const std::function<void()>& body,
                const std::shared_ptr<Activity>& activity = std::make_shared<Activity>()) {
   const Recording recording;
   books().restart();
-  books().begin(activity, [] { return std::int64_t{0}; });
+  open_books(activity);
   body();
   return books().end();
 }
@@ -359,7 +363,7 @@ TEST(Recording, WritesNothingIntoClosedBooks) {
   const Trace first = recorded([&] { (void)x.exp(); });
   const Recording recording;
   (void)x.neg();
-  books().begin(std::make_shared<Activity>(), [] { return std::int64_t{0}; });
+  open_books();
   (void)x.sqrt();
   const Trace second = books().end();
   (void)x.neg();
@@ -415,7 +419,7 @@ TEST(Recording, OfCollectivesFromBeforeTheTraceHasNoWaits) {
   books().restart();
   const auto comm = make_recording_communicator(0, 8, false, 8);
   Pending before = comm->all_gather(memory.data(), 8, DType::kF32, "before");
-  books().begin(std::make_shared<Activity>(), [] { return std::int64_t{0}; });
+  open_books();
   Pending within = comm->all_gather(memory.data(), 8, DType::kF32, "within");
   before.wait();
   within.wait();
@@ -824,36 +828,26 @@ const std::vector<ShapeCase> kPlaces{
      }},
 };
 
-/// Tensors for each case.
-std::vector<Given> given_for(const std::vector<ShapeCase>& cases, const at::Device& device) {
-  std::vector<Given> given;
-  for (std::size_t i = 0; i < cases.size(); ++i) given.emplace_back(device);
-  return given;
-}
-
-/// What each case returns, in words.
-std::vector<std::string> shapes_of(const std::vector<ShapeCase>& cases, std::vector<Given>& given) {
-  std::vector<std::string> all;
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    std::string text = std::string(cases[i].name) + "\n";
-    try {
-      for (const at::Tensor& tensor : cases[i].run(given[i])) text += "  " + described(tensor) + "\n";
-    } catch (const std::exception& error) {
-      text += std::string(error.what()).substr(0, 300);
-    }
-    all.push_back(text);
+/// What a case returns, in words.
+std::string shapes_of(const ShapeCase& one, Given& given) {
+  std::string text;
+  try {
+    for (const at::Tensor& tensor : one.run(given)) text += "  " + described(tensor) + "\n";
+  } catch (const std::exception& error) {
+    text += std::string(error.what()).substr(0, 300);
   }
-  return all;
+  return text;
 }
 
 /// As they are, and as they are recorded on `device`.
 void compare(const std::vector<ShapeCase>& cases, const at::Device& device) {
-  std::vector<Given> given = given_for(cases, at::kCPU);
-  const std::vector<std::string> real = shapes_of(cases, given);
-  given = given_for(cases, device);
-  std::vector<std::string> of_record;
-  (void)recorded([&] { of_record = shapes_of(cases, given); });
-  for (std::size_t i = 0; i < real.size(); ++i) EXPECT_EQ(of_record[i], real[i]);
+  for (const ShapeCase& one : cases) {
+    Given given(at::kCPU);
+    Given on_device(device);
+    std::string of_record;
+    (void)recorded([&] { of_record = shapes_of(one, on_device); });
+    EXPECT_EQ(of_record, shapes_of(one, given)) << one.name;
+  }
 }
 
 class Shapes : public ::testing::TestWithParam<const std::vector<ShapeCase>*> {};
