@@ -177,12 +177,7 @@ TEST(Array, RefusesWhatIsNone) {
 }
 
 TEST(Dependency, IsOneOfSlurms) {
-  const auto fault = [](const std::string& text) {
-    return error_of([&] {
-      check_dependency(text);
-      return 0;
-    });
-  };
+  const auto fault = [](const std::string& text) { return error_of([&] { check_dependency(text); }); };
   for (const char* good : {"singleton", "afterok:17", "afterany:17:18", "after:17+5",
                            "afterok:1,afternotok:2_3", "afterok:1?afterany:2"})
     EXPECT_EQ(fault(good), "") << good;

@@ -26,10 +26,11 @@ class Submissions : public ::testing::Test {
   }
   ~Submissions() override { stdfs::current_path(before_); }
 
-  static Options options(const std::vector<std::string>& overrides = {}) {
+  static Options options(const std::vector<std::string>& overrides = {}, const std::string& array = "") {
     Options all = four_nodes();
     all.recipe = "recipe.yaml";
     all.overrides = overrides;
+    all.array = array;
     return all;
   }
   [[nodiscard]] stdfs::path here() const { return stdfs::canonical(dir_.path()); }
@@ -69,11 +70,7 @@ TEST_F(Submissions, KeepScriptAndResolvedRecipeInTheRunsFolder) {
   keep(second);
   EXPECT_EQ(second.script_path(), here() / "runs/small/submissions/2/job.sbatch");
   EXPECT_EQ(text_of(folder / "job.sbatch"), first.script);
-  EXPECT_MENTIONS(error_of([&] {
-                    keep(second);
-                    return 0;
-                  }),
-                  "another submit has just made it");
+  EXPECT_MENTIONS(error_of([&] { keep(second); }), "another submit has just made it");
 }
 
 TEST_F(Submissions, SpeakOfTheRecipeBeforeAnythingElse) {
@@ -98,8 +95,7 @@ TEST_F(Submissions, RefuseFoldersAndNamesThatNoScriptMayHold) {
 }
 
 TEST_F(Submissions, OfAnArrayHaveARunForEachTask) {
-  Options all = options({"run.dir=runs/try-{task}", "run.seed={task}"});
-  all.array = "2,5";
+  Options all = options({"run.dir=runs/try-{task}", "run.seed={task}"}, "2,5");
   const Submission submission = prepare(all);
   keep(submission);
   ASSERT_EQ(submission.runs.size(), 2U);
@@ -114,8 +110,7 @@ TEST_F(Submissions, OfAnArrayHaveARunForEachTask) {
 }
 
 TEST_F(Submissions, OfASweepHaveARunForEachValue) {
-  Options all = options({"run.seed={task}"});
-  all.array = "optim.lr=1e-3,0.5%1";
+  Options all = options({"run.seed={task}"}, "optim.lr=1e-3,0.5%1");
   const Submission submission = prepare(all);
   keep(submission);
   ASSERT_EQ(submission.runs.size(), 2U);
@@ -137,43 +132,31 @@ TEST_F(Submissions, RefuseATaskThatTheRecipeItselfHolds) {
                                   "data: {kind: synthetic_tokens}\n"
                                   "train: {micro_batch_size: 1, global_batch_size: 8}\n";
   for (const char* array : {"", "0-3%1", "0-3"}) {
-    Options all = options();
-    all.array = array;
-    const std::string said = refusal(all);
-    EXPECT_MENTIONS(said,
+    EXPECT_MENTIONS(refusal(options({}, array)),
                     "run.dir is \"runs/try-{task}\": {task} is replaced by the task's number in "
-                    "overrides only")
-        << array << ": " << said;
-    EXPECT_MENTIONS(said, "recipe.yaml:");
+                    "overrides only",
+                    "recipe.yaml:")
+        << array;
   }
-  Options all = options({"run.dir=runs/try-{task}"});  // the override wins
-  all.array = "0-3";
-  EXPECT_EQ(prepare(all).runs.size(), 4U);
+  EXPECT_EQ(prepare(options({"run.dir=runs/try-{task}"}, "0-3")).runs.size(), 4U) << "the override wins";
 }
 
 TEST_F(Submissions, OfAnArrayNameItsRunsByRunName) {
-  Options all = options({"run.name=try-{task}"});
-  all.array = "1";
-  EXPECT_EQ(prepare(all).runs[0].dir, here() / "runs/try-1");
+  EXPECT_EQ(prepare(options({"run.name=try-{task}"}, "1")).runs[0].dir, here() / "runs/try-1");
 }
 
 TEST_F(Submissions, OfAnArrayDoNotShareARunAtTheSameTime) {
-  Options all = options();
-  all.array = "0-3";
-  EXPECT_EQ(refusal(all), "2: --array 0-3: its tasks would train in the run folder '" +
-                              (here() / "runs/small").string() +
-                              "' at the same time; give each its own with {task} in run.dir, or run them one "
-                              "after the other with --array 0-3%1");
-  all.array = "0-3%2";
-  EXPECT_NE(refusal(all), "");
-  all.array = "0-3%1";
-  EXPECT_EQ(prepare(all).runs.size(), 1U);
-  all = options({"run.seed={task}"});
-  all.array = "0-3%1";
-  EXPECT_MENTIONS(refusal(all), "the recipe of task 1 differs from that of task 0");
-  all = options({"run.dir=\"runs/try-{task}\""});
-  all.array = "0-3";
-  EXPECT_MENTIONS(refusal(all), "write {task} into run.dir, without quotes");
+  EXPECT_EQ(
+      refusal(options({}, "0-3")),
+      "2: --array 0-3: its tasks would train in the run folder '" + (here() / "runs/small").string() +
+          "' at the same time; give each its own with {task} in run.dir, or run them one after the other "
+          "with --array 0-3%1");
+  EXPECT_NE(refusal(options({}, "0-3%2")), "");
+  EXPECT_EQ(prepare(options({}, "0-3%1")).runs.size(), 1U);
+  EXPECT_MENTIONS(refusal(options({"run.seed={task}"}, "0-3%1")),
+                  "the recipe of task 1 differs from that of task 0");
+  EXPECT_MENTIONS(refusal(options({"run.dir=\"runs/try-{task}\""}, "0-3")),
+                  "write {task} into run.dir, without quotes");
   EXPECT_MENTIONS(refusal(options({"run.seed={task}"})), "but this job has no array: add --array");
 }
 
