@@ -14,22 +14,17 @@
 namespace echelon {
 namespace {
 
-PrecisionOptions options() {
-  PrecisionOptions chosen;
-  chosen.loss_scale = 1024;
-  chosen.loss_scale_growth_steps = 3;
-  return chosen;
-}
+const PrecisionOptions kOptions{.loss_scale = 1024, .loss_scale_growth_steps = 3};
 
 TEST(LossScale, IsOneWhereNothingNeedsIt) {
-  LossScale scale(options(), false);
+  LossScale scale(kOptions, false);
   scale.update(false);
   EXPECT_EQ(scale.factor(), 1.0);
   EXPECT_FALSE(scale.can_shrink());
 }
 
 TEST(LossScale, HalvesAtAnOverflowAndDoublesAfterARunOfFiniteSteps) {
-  LossScale scale(options(), true);
+  LossScale scale(kOptions, true);
   scale.update(false);
   EXPECT_EQ(scale.factor(), 512.0);
   for (const double expected : {512.0, 512.0, 1024.0, 1024.0, 1024.0, 2048.0}) {
@@ -39,7 +34,7 @@ TEST(LossScale, HalvesAtAnOverflowAndDoublesAfterARunOfFiniteSteps) {
 }
 
 TEST(LossScale, AnOverflowStartsTheRunAnew) {
-  LossScale scale(options(), true);
+  LossScale scale(kOptions, true);
   scale.update(true);
   scale.update(true);
   scale.update(false);
@@ -49,14 +44,14 @@ TEST(LossScale, AnOverflowStartsTheRunAnew) {
 }
 
 TEST(LossScale, StopsShrinkingWhereScalingIsNotTheCause) {
-  LossScale scale(options(), true);
+  LossScale scale(kOptions, true);
   for (int i = 0; i < 100; ++i) scale.update(false);
   EXPECT_FALSE(scale.can_shrink());
   EXPECT_GT(scale.factor(), 0.0);
 }
 
 TEST(LossScale, GoesOnWhereItWasSaved) {
-  LossScale scale(options(), true);
+  LossScale scale(kOptions, true);
   scale.restore(4096, 2);
   scale.update(true);
   EXPECT_EQ(scale.factor(), 8192.0);
@@ -65,11 +60,9 @@ TEST(LossScale, GoesOnWhereItWasSaved) {
 /// Each tensor's gradient as the optimizer gets it, in a step of so many tokens that gradients are small.
 /// `scaled`: as the trainer scales them.
 std::map<std::string, at::Tensor> small_gradients(const PrecisionOptions& precision, bool scaled = true) {
-  EngineOptions engine;
-  engine.precision = precision;
   LocalCommunicator comm;
-  ShardedModel model(build_model(test::small_options(), resolve(precision).types(), at::kCPU), comm, engine,
-                     3, at::kCPU);
+  ShardedModel model(build_model(test::small_options(), resolve(precision).types(), at::kCPU), comm,
+                     {.precision = precision}, 3, at::kCPU);
   const LossScale scale(precision, scaled && model.needs_loss_scale());
   at::manual_seed(1);
   const Batch batch = language_batch(at::randint(0, 13, {4, 9}, at::kLong));
@@ -78,8 +71,7 @@ std::map<std::string, at::Tensor> small_gradients(const PrecisionOptions& precis
   std::map<std::string, at::Tensor> gradients;
   for (const auto& unit : model.units()) {
     for (const SlicePiece& piece : unit->pieces()) {
-      gradients[piece.part->name] =
-          unit->gradient().narrow(0, piece.at, piece.end - piece.begin) / scale.factor();
+      gradients[piece.part->name] = unit->gradient().narrow(0, piece.at, piece.numel()) / scale.factor();
     }
   }
   return gradients;
@@ -104,10 +96,9 @@ TEST(LossScale, IsThereWhereverGradientsPassThroughFp16) {
 
 TEST(LossScale, IsNotThereWithoutFp16) {
   const auto needed = [](const PrecisionOptions& precision) {
-    EngineOptions engine;
-    engine.precision = precision;
     LocalCommunicator comm;
-    return ShardedModel(build_model(test::small_options(), at::kFloat, at::kCPU), comm, engine, 3, at::kCPU)
+    return ShardedModel(build_model(test::small_options(), at::kFloat, at::kCPU), comm,
+                        {.precision = precision}, 3, at::kCPU)
         .needs_loss_scale();
   };
   EXPECT_FALSE(needed({}));

@@ -120,7 +120,6 @@ TEST(ParameterGroups, WhatIsFrozenIsInNone) {
 TEST(ParameterGroups, SomethingMustBeTrained) {
   const std::string said = test::refusal(Code::kUsage, [] {
     const SmallModel small(0, 1, {.lr_factors = {{"lm_head.*", 2}, {"*", 0}}});
-    return true;
   });
   EXPECT_TRUE(said.starts_with("optim.lr_factors: the factor of every parameter is 0")) << said;
 }

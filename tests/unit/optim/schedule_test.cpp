@@ -11,17 +11,12 @@ namespace {
 
 const OptimOptions kOptim{.lr = 2e-3};
 
-std::vector<double> rates(const ScheduleOptions& schedule, std::int64_t steps) {
-  std::vector<double> found;
-  for (std::int64_t step = 1; step <= steps; ++step)
-    found.push_back(learning_rate(kOptim, schedule, step, steps));
-  return found;
-}
-
 void expect_rates(const ScheduleOptions& schedule, const std::vector<double>& expected) {
-  const std::vector<double> found = rates(schedule, static_cast<std::int64_t>(expected.size()));
-  for (std::size_t i = 0; i < found.size(); ++i)
-    EXPECT_NEAR(found[i], expected[i], 1e-12) << "step " << i + 1;
+  const auto steps = static_cast<std::int64_t>(expected.size());
+  for (std::int64_t step = 1; const double rate : expected) {
+    EXPECT_NEAR(learning_rate(kOptim, schedule, step, steps), rate, 1e-12) << "step " << step;
+    ++step;
+  }
 }
 
 TEST(Schedule, ConstantStaysAtLr) {

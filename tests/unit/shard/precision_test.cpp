@@ -8,15 +8,11 @@
 namespace echelon {
 namespace {
 
-Precision of(const PrecisionOptions& options) {
-  return resolve(options);
-}
-
 TEST(Precision, WhatIsUnsetIsNotCast) {
-  const Precision none = of({});
+  const Precision none = resolve({});
   for (const at::ScalarType type : {none.param, none.reduce, none.buffer, none.output, none.master})
     EXPECT_EQ(type, at::kFloat);
-  const Precision param = of({.param = FloatType::kBf16});
+  const Precision param = resolve({.param = FloatType::kBf16});
   EXPECT_EQ(param.param, at::kBFloat16);
   EXPECT_EQ(param.reduce, at::kBFloat16) << "gradients have the type of what they belong to";
   EXPECT_EQ(param.output, at::kBFloat16);
@@ -38,22 +34,22 @@ TEST(Precision, LibrariesRoundOnlyWhatTheRecipeLetsThem) {
 }
 
 TEST(Precision, PresetsAreThoseOfTheTutorials) {
-  const Precision mixed = of({.preset = PrecisionPreset::kBf16Fp32Reduce});
+  const Precision mixed = resolve({.preset = PrecisionPreset::kBf16Fp32Reduce});
   EXPECT_EQ(mixed.param, at::kBFloat16);
   EXPECT_EQ(mixed.reduce, at::kFloat);
   EXPECT_EQ(mixed.buffer, at::kBFloat16);
-  const Precision gradients = of({.preset = PrecisionPreset::kGradBf16});
+  const Precision gradients = resolve({.preset = PrecisionPreset::kGradBf16});
   EXPECT_EQ(gradients.param, at::kFloat);
   EXPECT_EQ(gradients.reduce, at::kBFloat16);
-  const Precision half = of({.preset = PrecisionPreset::kFp16});
+  const Precision half = resolve({.preset = PrecisionPreset::kFp16});
   EXPECT_EQ(half.reduce, at::kHalf);
-  const Precision pure = of({.preset = PrecisionPreset::kBf16Pure});
+  const Precision pure = resolve({.preset = PrecisionPreset::kBf16Pure});
   EXPECT_EQ(pure.master, at::kBFloat16);
 }
 
 TEST(Precision, AKeyCountsBeforeThePreset) {
   const Precision precision =
-      of({.preset = PrecisionPreset::kBf16, .reduce = FloatType::kFp32, .output = FloatType::kFp32});
+      resolve({.preset = PrecisionPreset::kBf16, .reduce = FloatType::kFp32, .output = FloatType::kFp32});
   EXPECT_EQ(precision.param, at::kBFloat16);
   EXPECT_EQ(precision.reduce, at::kFloat);
   EXPECT_EQ(precision.output, at::kFloat);

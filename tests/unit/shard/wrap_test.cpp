@@ -94,16 +94,12 @@ TEST(Wrap, SizeBasedGoesBottomUpAsFsdp1) {
 }
 
 TEST(Wrap, SizeBasedNeverWrapsWhatIsExcluded) {
-  ShardOptions options = policy("size_based");
-  options.wrap.min_params = 250;
-  options.wrap.exclude = {"*.mlp"};
-  EXPECT_EQ(units(options), "root:216 model.layers.0:496 model.layers.1:496");
+  EXPECT_EQ(units({.wrap = {.policy = WrapPolicy::kSizeBased, .min_params = 250, .exclude = {"*.mlp"}}}),
+            "root:216 model.layers.0:496 model.layers.1:496");
 }
 
 TEST(Wrap, ModulesAreThosePatternsName) {
-  ShardOptions options = policy("modules");
-  options.wrap.modules = {"model.layers.1", "*.self_attn"};
-  EXPECT_EQ(units(options),
+  EXPECT_EQ(units({.wrap = {.policy = WrapPolicy::kModules, .modules = {"model.layers.1", "*.self_attn"}}}),
             "root:520 model.layers.0.self_attn:192 model.layers.1:304 model.layers.1.self_attn:192");
 }
 
@@ -131,20 +127,17 @@ TEST(Wrap, ATiedWeightHasThePrecisionOfTheHead) {
 }
 
 TEST(Wrap, APatternThatMatchesNothingIsRefusedByName) {
-  ShardOptions options = policy("modules");
-  options.wrap.modules = {"model.layer.*"};
-  EXPECT_MENTIONS(test::refusal(Code::kUsage, [&] { return units(options); }),
-                  "shard.wrap.modules: pattern 'model.layer.*'", "model.layers.0");
-  options = policy("transformer");
-  options.reshard_overrides = {{"nothing", true}};
-  EXPECT_THROW((void)units(options), Error);
-  EXPECT_THROW((void)units(policy("transformer"), false, {.overrides = {{"nothing", FloatType::kFp32}}}),
-               Error);
+  const auto modules = [] {
+    return units({.wrap = {.policy = WrapPolicy::kModules, .modules = {"model.layer.*"}}});
+  };
+  EXPECT_MENTIONS(test::refusal(Code::kUsage, modules), "shard.wrap.modules: pattern 'model.layer.*'",
+                  "model.layers.0");
+  EXPECT_THROW((void)units({.reshard_overrides = {{"nothing", true}}}), Error);
+  EXPECT_THROW((void)units({}, false, {.overrides = {{"nothing", FloatType::kFp32}}}), Error);
 }
 
 TEST(Wrap, ReshardingIsDecidedByTheLastPatternThatMatches) {
-  ShardOptions options = policy("transformer");
-  options.reshard_overrides = {{"model.layers.*", false}, {"model.layers.1", true}};
+  const ShardOptions options{.reshard_overrides = {{"model.layers.*", false}, {"model.layers.1", true}}};
   const auto model = build_model(test::small_options(), at::kFloat, at::kCPU);
   for (const UnitPlan& unit : plan_units(*model, options, {})) {
     const bool kept = unit.name == "model.layers.0" || unit.name == "root";
@@ -152,13 +145,14 @@ TEST(Wrap, ReshardingIsDecidedByTheLastPatternThatMatches) {
   }
 }
 
-std::int64_t eight(const Parameter::Part& /*part*/) {
-  return 8;
+/// The units of transformers that the tree of `model` prints.
+std::vector<std::string> tree_of(const Model& model) {
+  return describe_units(plan_units(model, {}, {}), 2, [](const Parameter::Part&) { return 8; });
 }
 
 TEST(Wrap, TheTreePrintsUnitsOfOneKindOnce) {
   const auto model = build_model(test::small_options(), at::kFloat, at::kCPU);
-  const auto lines = describe_units(plan_units(*model, policy("transformer"), {}), 2, eight);
+  const auto lines = tree_of(*model);
   ASSERT_EQ(lines.size(), 3U);
   EXPECT_MENTIONS(lines[1], "model.layers.0 to model.layers.1 (2 units)", "496 parameters each");
 }
@@ -170,11 +164,10 @@ TEST(Wrap, TheTreeTellsWhatIsFrozen) {
       return matches("model.layers.0.*", name) || matches("model.layers.1.*norm*", name);
     });
   }
-  const auto lines = describe_units(plan_units(*model, policy("transformer"), {}), 2, eight);
+  const auto lines = tree_of(*model);
   ASSERT_EQ(lines.size(), 4U);
-  const auto is = [](const std::string& line, const std::string& end) { return line.ends_with(end); };
-  EXPECT_TRUE(is(lines[1], "kept 1.0 KiB a rank, frozen")) << lines[1];
-  EXPECT_TRUE(is(lines[2], "kept 3.9 KiB a rank, in part frozen")) << lines[2];
+  EXPECT_TRUE(lines[1].ends_with("kept 1.0 KiB a rank, frozen")) << lines[1];
+  EXPECT_TRUE(lines[2].ends_with("kept 3.9 KiB a rank, in part frozen")) << lines[2];
   EXPECT_EQ(lines[0].find("frozen") + lines[3].find("frozen"), 2 * std::string::npos);
 }
 
