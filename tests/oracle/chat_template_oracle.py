@@ -95,6 +95,7 @@ OWN = {
 {% if loop.index == 3 %}{% break %}{% elif loop.first %}{% continue %}{% endif %}={{ m['role'] }}
 {% else %}none{% endfor %}
 {% for k, v in {'b': 1, 'a': [2]}.items() %}{{ k }}={{ v }};{% endfor %}{% for x in [] %}{% else %}empty{% endfor %}
+{% for x in [1, 2] if false %}{{ x }}{% else %}none{% endfor %}{% for x in [1, 2] if 1 %}{{ x }}{% endfor %}
 {% for m in messages if m.role == 'user' %}{{ loop.index }}/{{ loop.length }} {% endfor %}{% for c in 'añ' %}[{{ c }}]{% endfor %}
 {% for i in range(3) %}{% for j in range(i, 5, 2) %}{{ i * j }},{% endfor %}{% endfor %}{% for k in {'q': 1} %}{{ k }}{% endfor %}""",
     "scopes": """{% set x = 1 %}{% for i in [1, 2] %}{{ x }}{% set x = x + i %}{{ x }}{% endfor %}{{ x }}

@@ -107,7 +107,7 @@ Interpreter::Flow Interpreter::execute_if(const Node& node) {
 Interpreter::Flow Interpreter::execute_for(const Node& node) {
   ListPtr all = items_of(evaluate(node.parts[0]), tools_.budget);
   Scope* const outer = scope_;
-  const bool filtered = node.parts[1].form != Form::kConstant;
+  const bool filtered = node.parts[1].form != Form::kBlock;
   if (filtered) {
     auto some = std::make_shared<List>(List{ListKind::kList, {}, all->depth});
     for (const Value& item : all->items) {

@@ -107,9 +107,7 @@ class TemplateParser : public ExpressionParser {
     std::vector<std::string> names = targets();
     expect(TokenKind::kName, "in");
     std::vector<Node> parts = nodes(tuple(false));
-    Node all{Form::kConstant, token().line};
-    all.value = true;
-    parts.push_back(skip(TokenKind::kName, "if") ? expression() : std::move(all));
+    parts.push_back(skip(TokenKind::kName, "if") ? expression() : Node{Form::kBlock, token().line});
     if (is_word("recursive")) fail("recursive loops are not supported");
     ++loops_;
     parts.push_back(body({"else", "endfor"}));

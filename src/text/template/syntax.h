@@ -33,7 +33,7 @@ enum class Form : std::uint8_t {
   kBlock,       ///< (statements)
   kPrint,       ///< (value)
   kIf,          ///< (condition, block, condition, block...[, block])
-  kFor,         ///< (items, condition or None, block, block of `else`); `names` are set
+  kFor,         ///< (items, condition or an empty block, block, block of `else`); `names` are set
   kSet,         ///< (value); `names` are set, or the attribute `name` of names[0]
   kSetBlock,    ///< (block)
   kMacro,       ///< (defaults of the last names, block); `names` are its parameters
