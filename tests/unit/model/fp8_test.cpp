@@ -208,17 +208,15 @@ TEST(Fp8Linear, OfAFrozenWeightAndInputTrainsTheBias) {
 }
 
 ModelOptions small(ModelKind kind) {
-  ModelOptions options{.vocab_size = 64,
-                       .hidden_size = 32,
-                       .intermediate_size = 48,
-                       .layers = 2,
-                       .heads = 2,
-                       .kv_heads = 1,
-                       .max_positions = 32,
-                       .init_std = 0.2};
-  options.kind = kind;
-  options.dropout = 0;
-  return options;
+  return {.kind = kind,
+          .vocab_size = 64,
+          .hidden_size = 32,
+          .intermediate_size = 48,
+          .layers = 2,
+          .heads = 2,
+          .kv_heads = 1,
+          .max_positions = 32,
+          .init_std = 0.2};
 }
 
 TEST(Fp8Model, UsesFp8InTheBlocksOfTrainingPassesAlone) {

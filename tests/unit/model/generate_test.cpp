@@ -19,7 +19,7 @@ using Prompts = std::vector<std::vector<std::int64_t>>;
 
 const Prompts kPrompts{{5}, {1, 2, 3, 4, 5, 6, 7}, {9, 8, 7}, {30, 1, 30, 1, 30}};
 
-std::unique_ptr<Model> model_of(const std::string& kind, double deviation = 0.3) {
+std::unique_ptr<Model> model_of(const std::string& kind) {
   ModelOptions options{.kind = choice_of<ModelKind>(kind).value(),
                        .vocab_size = 31,
                        .hidden_size = 24,
@@ -28,7 +28,7 @@ std::unique_ptr<Model> model_of(const std::string& kind, double deviation = 0.3)
                        .heads = 4,
                        .kv_heads = 2,
                        .max_positions = 32,
-                       .init_std = deviation};
+                       .init_std = 0.3};
   const bool has_window = find_llama_family(options.kind) != nullptr &&
                           find_llama_family(options.kind)->windows != Windows::kNone;
   if (has_window && options.kind != ModelKind::kQwen2 && options.kind != ModelKind::kQwen3)
@@ -45,9 +45,7 @@ std::unique_ptr<Model> model_of(const std::string& kind, double deviation = 0.3)
   if (options.kind == ModelKind::kGptNeoX) options.partial_rotary_factor = 0.7;  // 4 of 6
   if (options.kind == ModelKind::kGranite) options.embedding_multiplier = 3;
   if (options.kind == ModelKind::kQwen3) options.head_size = 10;
-  auto model = build_model(options, at::kFloat, at::kCPU);
-  materialize(*model, 3, at::kFloat, at::kCPU);
-  return model;
+  return test::built(options);
 }
 
 /// What the model says without anything kept: the whole sequence goes through again.

@@ -55,61 +55,58 @@ double loss_of(Model& model, const Batch& batch) {
   return model.loss(batch, 0).item<double>();
 }
 
-class ImageModel : public ::testing::TestWithParam<const char*> {};
+class ImageModel : public ::testing::TestWithParam<const char*> {
+ protected:
+  const ModelOptions options_ = small(GetParam());
+  const std::unique_ptr<Model> model_ = built(options_);
+};
 INSTANTIATE_TEST_SUITE_P(Kinds, ImageModel, ::testing::Values("cnn", "vit", "deepvit"));
 
 TEST_P(ImageModel, LossIsThatOfEachSampleAlone) {
-  const ModelOptions options = small(GetParam());
-  const auto model = built(options);
-  const Batch batch = random_batch(options, 6);
+  const Batch batch = random_batch(options_, 6);
   double sum = 0;
-  for (std::int64_t i = 0; i < 6; ++i) sum += loss_of(*model, part_of(batch, i, 1));
-  EXPECT_NEAR(loss_of(*model, batch), sum, 1e-4 * sum);
+  for (std::int64_t i = 0; i < 6; ++i) sum += loss_of(*model_, part_of(batch, i, 1));
+  EXPECT_NEAR(loss_of(*model_, batch), sum, 1e-4 * sum);
 }
 
 TEST_P(ImageModel, NegativeTargetsDoNotCount) {
-  const ModelOptions options = small(GetParam());
-  const auto model = built(options);
-  Batch batch = random_batch(options, 6);
-  const double counted = loss_of(*model, part_of(batch, 0, 4));
+  Batch batch = random_batch(options_, 6);
+  const double counted = loss_of(*model_, part_of(batch, 0, 4));
   batch.targets.narrow(0, 4, 1).fill_(-1);
   batch.targets.narrow(0, 5, 1).fill_(-100);
-  EXPECT_NEAR(loss_of(*model, batch), counted, 1e-4 * counted);
+  EXPECT_NEAR(loss_of(*model_, batch), counted, 1e-4 * counted);
   const at::NoGradGuard no_grad;
-  EXPECT_LE(model->evaluate(batch).correct.item<double>(), 4);
+  EXPECT_LE(model_->evaluate(batch).correct.item<double>(), 4);
   batch.targets.fill_(-1);
-  EXPECT_EQ(loss_of(*model, batch), 0);
-  EXPECT_EQ(model->evaluate(batch).correct.item<double>(), 0);
+  EXPECT_EQ(loss_of(*model_, batch), 0);
+  EXPECT_EQ(model_->evaluate(batch).correct.item<double>(), 0);
 }
 
 TEST_P(ImageModel, EvaluationCountsTheMostLikelyClasses) {
-  const ModelOptions options = small(GetParam());
-  const auto model = built(options);
-  Batch batch = random_batch(options, 40);
+  Batch batch = random_batch(options_, 40);
   const at::NoGradGuard no_grad;
   // The class of least loss is the most likely one.
   std::vector<at::Tensor> losses;
-  for (std::int64_t c = 0; c < options.classes; ++c) {
+  for (std::int64_t c = 0; c < options_.classes; ++c) {
     batch.targets.fill_(c);
     std::vector<float> of_class;
     for (std::int64_t i = 0; i < 40; ++i)
-      of_class.push_back(static_cast<float>(loss_of(*model, part_of(batch, i, 1))));
+      of_class.push_back(static_cast<float>(loss_of(*model_, part_of(batch, i, 1))));
     losses.push_back(at::tensor(of_class));
   }
   batch.targets = at::stack(losses).argmin(0);
-  EXPECT_EQ(model->evaluate(batch).correct.item<double>(), 40);
-  batch.targets = (batch.targets + 1) % options.classes;
-  EXPECT_EQ(model->evaluate(batch).correct.item<double>(), 0);
-  EXPECT_NEAR(model->evaluate(batch).loss.item<double>(), loss_of(*model, batch), 1e-3);
+  EXPECT_EQ(model_->evaluate(batch).correct.item<double>(), 40);
+  batch.targets = (batch.targets + 1) % options_.classes;
+  EXPECT_EQ(model_->evaluate(batch).correct.item<double>(), 0);
+  EXPECT_NEAR(model_->evaluate(batch).loss.item<double>(), loss_of(*model_, batch), 1e-3);
 }
 
 TEST_P(ImageModel, GradientScaleMultipliesEveryGradient) {
-  const ModelOptions options = small(GetParam());
-  test::expect_scaled_gradients(*built(options), random_batch(options, 3), 1e-5);
+  test::expect_scaled_gradients(*model_, random_batch(options_, 3), 1e-5);
 }
 
 TEST_P(ImageModel, DropoutDependsOnTheSampleAndTheSeedOnly) {
-  ModelOptions options = small(GetParam());
+  ModelOptions options = options_;
   options.dropout = 0.4;
   const auto model = built(options);
   Batch batch = random_batch(options, 6);
@@ -131,18 +128,15 @@ TEST_P(ImageModel, DropoutDependsOnTheSampleAndTheSeedOnly) {
   other.training = false;
   const double plain = loss_of(*model, other);
   EXPECT_GT(std::abs(plain - whole), 1e-3);
-  options.dropout = 0;
-  EXPECT_EQ(loss_of(*built(options), other), plain);
+  EXPECT_EQ(loss_of(*model_, other), plain);
 }
 
 TEST_P(ImageModel, HasNoNextToken) {
-  const auto model = built(small(GetParam()));
-  EXPECT_THROW((void)model->decoder(Batch{}), Error);
+  EXPECT_THROW((void)model_->decoder(Batch{}), Error);
 }
 
 TEST_P(ImageModel, ConfigStatesWhatItWasBuiltFrom) {
-  const auto model = build_model(small(GetParam()), at::kFloat, at::kCPU);
-  const auto config = nlohmann::json::parse(model->hugging_face_config());
+  const auto config = nlohmann::json::parse(model_->hugging_face_config());
   EXPECT_EQ(config["model_type"], GetParam());
   EXPECT_EQ(config["image_size"], 12);
   EXPECT_EQ(config["num_channels"], 3);
