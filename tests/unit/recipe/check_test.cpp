@@ -18,9 +18,7 @@ namespace {
 constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
 
 std::string refusal(std::int64_t global, std::int64_t micro, int ranks) {
-  Recipe recipe;
-  recipe.train.global_batch_size = global;
-  recipe.train.micro_batch_size = micro;
+  const Recipe recipe{.train = {.micro_batch_size = micro, .global_batch_size = global}};
   return test::refusal(Code::kUsage, [&] { validate_for_size(recipe, ranks); });
 }
 
@@ -53,11 +51,10 @@ TEST(ValidateForSize, RefusesNoRanksAndOverflow) {
 /// The refusal of a mesh, with a batch that fits.
 std::string mesh_refusal(ShardStrategy strategy, std::int64_t shard, std::int64_t replicate,
                          std::int64_t reshard, int ranks) {
-  Recipe recipe;
-  recipe.train.global_batch_size = ranks;
-  recipe.shard.strategy = strategy;
-  recipe.shard.mesh = {.shard = shard, .replicate = replicate};
-  recipe.shard.reshard_after_forward.count = reshard;
+  const Recipe recipe{.shard = {.strategy = strategy,
+                                .mesh = {.shard = shard, .replicate = replicate},
+                                .reshard_after_forward = {.count = reshard}},
+                      .train = {.global_batch_size = ranks}};
   return test::refusal(Code::kUsage, [&] { validate_for_size(recipe, ranks); });
 }
 
@@ -106,10 +103,8 @@ TEST(ValidateForSize, LetsBackwardGatherAmongADivisorOfTheGroup) {
 }
 
 TEST(ValidateForSize, ReportsBatchAndMeshTogether) {
-  Recipe recipe;
-  recipe.train.global_batch_size = 7;
-  recipe.shard.strategy = ShardStrategy::kHybridShard;
-  recipe.shard.mesh.shard = 4;
+  const Recipe recipe{.shard = {.strategy = ShardStrategy::kHybridShard, .mesh = {.shard = 4}},
+                      .train = {.global_batch_size = 7}};
   const std::string message = test::refusal(Code::kUsage, [&] { validate_for_size(recipe, 6); });
   EXPECT_MENTIONS(message, "train.global_batch_size is 7", "\nshard.mesh.shard is 4");
 }
@@ -171,11 +166,8 @@ TEST(ModelConflicts, ReportTooManyParametersOfEveryKind) {
 
 /// The conflicts of a Llama, or another model, on some data.
 std::vector<std::string> data_conflicts(const DataOptions& data, ModelKind model = ModelKind::kLlama) {
-  Recipe recipe;
-  recipe.data = data;
-  recipe.model.kind = model;
   std::vector<std::string> messages;
-  for (const auto& conflict : recipe::conflicts(recipe)) {
+  for (const auto& conflict : recipe::conflicts({.model = {.kind = model}, .data = data})) {
     if (conflict.keys.front().starts_with("data.")) messages.push_back(conflict.text);
   }
   return messages;
@@ -207,38 +199,28 @@ TEST(DataConflicts, DemandOneSourceOfTheKindThatTheModelTakes) {
 }
 
 TEST(Conflicts, AreNoneInASoundRecipe) {
-  Recipe recipe;
-  recipe.data.kind = DataKind::kSyntheticTokens;
-  EXPECT_TRUE(recipe::conflicts(recipe).empty());
+  EXPECT_TRUE(recipe::conflicts({.data = {.kind = DataKind::kSyntheticTokens}}).empty());
 }
 
 TEST(Conflicts, SayWhichKeysAreInvolvedTheOneToChangeFirst) {
-  Recipe recipe;
-  recipe.data.path = "a.tok";
-  recipe.schedule.warmup_steps = recipe.train.steps + 1;
-  const auto found = recipe::conflicts(recipe);
+  const auto found =
+      recipe::conflicts({.data = {.path = "a.tok"}, .schedule = {.warmup_steps = TrainOptions().steps + 1}});
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].keys, (std::vector<std::string>{"schedule.warmup_steps", "train.steps"}));
 }
 
 TEST(Conflicts, ShowNumbersThatDifferAsDifferent) {
-  Recipe recipe;
-  recipe.data.path = "a.tok";
-  recipe.optim.lr = 1e-3;
-  recipe.schedule.min_lr = 1.00000001e-3;
-  const auto found = recipe::conflicts(recipe);
+  const auto found = recipe::conflicts(
+      {.data = {.path = "a.tok"}, .optim = {.lr = 1e-3}, .schedule = {.min_lr = 1.00000001e-3}});
   ASSERT_EQ(found.size(), 1u);
   EXPECT_MENTIONS(found[0].text, "schedule.min_lr is 0.00100000001;");
 }
 
 TEST(Conflicts, ReportSizesBeyondTheLimitAndNeverOverflow) {
-  Recipe recipe;
-  recipe.data.path = "a.tok";
-  recipe.model.layers = 10'000;
-  recipe.model.intermediate_size = 16'777'216;
-  recipe.train.steps = 1'000'000'000'000;
-  recipe.train.global_batch_size = 1'000'000'000;
-  const auto found = recipe::conflicts(recipe);
+  const auto found =
+      recipe::conflicts({.model = {.intermediate_size = 16'777'216, .layers = 10'000},
+                         .data = {.path = "a.tok"},
+                         .train = {.steps = 1'000'000'000'000, .global_batch_size = 1'000'000'000}});
   ASSERT_EQ(found.size(), 2u);
   EXPECT_MENTIONS(found[0].text, "at most 10,000,000,000,000 are accepted");
   EXPECT_MENTIONS(found[1].text, "is more than 2^63 tokens");

@@ -9,8 +9,8 @@
 #include <ostream>
 #include <sstream>
 
-#include "base/error.h"
 #include "recipe/load.h"
+#include "recipe_support.h"
 #include "support/golden_table.h"
 #include "support/places.h"
 #include "support/temp_dir.h"
@@ -62,17 +62,8 @@ std::string message_of(const test::GoldenCase& golden) {
   const test::TempDir dir;
   const stdfs::path folder = stdfs::canonical(dir.path());
   lay_out(golden, folder);
-  try {
-    (void)load_recipe(folder / (golden.name + ".yaml"), overrides_of(golden));
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::kUsage);
-    std::string message = error.what();
-    const std::string prefix = folder.string() + "/";
-    for (std::size_t at = 0; (at = message.find(prefix, at)) != std::string::npos;)
-      message.erase(at, prefix.size());
-    return message + "\n";
-  }
-  return "accepted\n";
+  const auto load = [&] { return load_recipe(folder / (golden.name + ".yaml"), overrides_of(golden)); };
+  return test::without(test::refusal(Code::kUsage, load), folder.string() + "/") + "\n";
 }
 
 class BadRecipe : public testing::TestWithParam<BadRecipeCase> {};

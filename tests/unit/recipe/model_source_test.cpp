@@ -33,10 +33,7 @@ class ModelFrom : public ::testing::Test {
   }
   /// Without what is said of the folder's place.
   [[nodiscard]] std::string said_of(const std::string& beside) const {
-    std::string text = refusal(recipe(beside));
-    for (std::size_t at = 0; (at = text.find(dir_.path().string() + "/", at)) != std::string::npos;)
-      text.erase(at, dir_.path().string().size() + 1);
-    return text;
+    return test::without(refusal(recipe(beside)), dir_.path().string() + "/");
   }
 
  private:

@@ -24,4 +24,10 @@ inline std::string refusal(const std::string& text, const std::vector<std::strin
 
 inline constexpr const char* kSynthetic = "data: {kind: synthetic_tokens}\n";
 
+/// `text` without every `part` of it.
+inline std::string without(std::string text, const std::string& part) {
+  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos;) text.erase(at, part.size());
+  return text;
+}
+
 }  // namespace echelon::test

@@ -17,9 +17,7 @@ const std::string kBase = test::kSynthetic;
 
 /// Everything reported about `text` below the first line of a recipe, without "r.yaml:".
 std::string faults_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  std::string message = refusal(kBase + text, overrides);
-  for (std::size_t at = 0; (at = message.find("r.yaml:", at)) != std::string::npos;) message.erase(at, 7);
-  return message;
+  return test::without(refusal(kBase + text, overrides), "r.yaml:");
 }
 
 std::string written(const std::string& path, const LoadedRecipe& loaded) {
