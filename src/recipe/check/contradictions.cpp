@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <set>
 
 #include "base/number.h"
 #include "base/str.h"
@@ -67,11 +66,13 @@ std::string in_place_of(std::string_view key, const Use& use, const RecipeTexts&
 }
 
 void check_uses(const Recipe& recipe, const RecipeTexts& texts, Conflicts& found) {
-  std::set<std::string_view> reported;
+  const auto is_reported = [&](std::string_view key) {
+    return std::ranges::any_of(found.all, [&](const auto& conflict) { return conflict.keys.front() == key; });
+  };
   for (const Use& use : kUses) {
     if (is_chosen(use, recipe)) continue;
     for (const std::string_view key : words_in(use.keys)) {
-      if (!texts.is_set(key) || !reported.insert(key).second) continue;
+      if (!texts.is_set(key) || is_reported(key)) continue;
       found.add({std::string(key), use.chooser}, texts.words(key), ", which ", use.chooser, ": ",
                 texts.value(use.chooser), " does not use; remove it, or set ", in_place_of(key, use, texts));
     }
