@@ -26,7 +26,7 @@ std::string line_of(const WindowRecord& record) {
   return str(checkpoint::checksum_text(crc32c(text)), ' ', text, '\n');
 }
 
-/// Nothing for a line that is not whole.
+/// The record that a line states; nothing if the line is not whole.
 std::optional<WindowRecord> record_in(const std::string& line) {
   std::istringstream words(line);
   std::string checksum;

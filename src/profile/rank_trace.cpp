@@ -50,7 +50,7 @@ int lane_of(SpanKind kind) {
   return -1;
 }
 
-/// The same of a kernel: those of NCCL, copies and fills are told by their names.
+/// The lane of a kernel, whose name tells whether it is one of NCCL, a copy or a fill.
 std::size_t lane_of(const Kernel& kernel) {
   const std::string& name = kernel.name;
   if (name.starts_with("Memcpy") || name.starts_with("Memset")) return 5;

@@ -34,7 +34,7 @@ double mean(const std::vector<nlohmann::json>& ranks, const Value& value) {
   return sum / static_cast<double>(ranks.size());
 }
 
-/// In the order of a step.
+/// The parts of a step, in their order.
 constexpr std::array<std::pair<const char*, SpanKind>, 9> kParts{{{"data_wait", SpanKind::kDataWait},
                                                                   {"forward", SpanKind::kForward},
                                                                   {"backward", SpanKind::kBackward},

@@ -52,7 +52,7 @@ class GpuOps : public ::testing::TestWithParam<at::ScalarType> {
     EXPECT_EQ(gpu.scalar_type(), host.scalar_type()) << what;
     EXPECT_LT(relative_error(gpu.cpu(), host), tolerance()) << what;
   }
-  /// The same output and gradient of a random input on both devices, and of `w` where there is one.
+  /// Expects equal outputs and gradients of a random input on both devices, and of `w` where there is one.
   static void expect_alike(at::IntArrayRef inputs, at::IntArrayRef outputs,
                            const std::function<at::Tensor(const at::Tensor&)>& operation, Twin* w = nullptr) {
     const at::Tensor value = random(inputs);

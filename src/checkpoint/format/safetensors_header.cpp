@@ -53,7 +53,7 @@ std::string shown(const Json& value) {
   return printable(value.dump(), 40);
 }
 
-/// Nothing for anything but a list of whole numbers.
+/// Returns the numbers of a list, or nothing if `list` is anything but a list of whole numbers.
 std::optional<std::vector<std::uint64_t>> whole_numbers(const Json& list) {
   const auto is_whole = [](const Json& number) { return number.is_number_unsigned(); };
   if (!list.is_array() || !std::ranges::all_of(list, is_whole)) return std::nullopt;

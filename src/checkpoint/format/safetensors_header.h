@@ -40,7 +40,7 @@ struct SafetensorsTensor {
 [[nodiscard]] std::vector<SafetensorsTensor> parse_safetensors_header(std::string_view json,
                                                                       std::uint64_t file_bytes,
                                                                       const std::string& what);
-/// Of the open file `path` of `file_bytes` bytes.
+/// Reads and parses the header of the open file `path`, which has `file_bytes` bytes.
 [[nodiscard]] std::vector<SafetensorsTensor> load_safetensors_header(const fs::Fd& file,
                                                                      std::uint64_t file_bytes,
                                                                      const fs::Path& path);

@@ -37,7 +37,7 @@ class PieceSums {
   /// `run`: tensor bytes of `index`, which are `bytes`. Nothing while the block is incomplete.
   std::optional<Block> add(const ShardIndex& index, const Run& run, std::span<const std::byte> bytes);
 
-  /// Of the piece, up to the last complete block.
+  /// Both sums are those of the piece up to its last complete block.
   [[nodiscard]] std::uint32_t crc() const { return crc_; }
   [[nodiscard]] std::uint64_t fingerprint() const { return fingerprint_; }
 

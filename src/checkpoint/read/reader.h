@@ -35,7 +35,8 @@ class Reader : NotCopied {
   [[nodiscard]] const std::string& trainer_state() const { return outline_.manifest.trainer_state; }
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const { return outline_.manifest.tensors; }
   [[nodiscard]] const TensorInfo* find(const std::string& name) const;  ///< null when absent
-  /// By rising begin. Reading in steps of 64 KiB from a piece's begin touches no checksum block twice.
+  /// The pieces lie by rising begin. Reading in steps of 64 KiB from a piece's begin touches no checksum
+  /// block twice.
   [[nodiscard]] const std::vector<StoredPiece>& pieces(const std::string& name) const;
   /// CRC32C of the whole tensor's bytes as they were in memory at the save, whatever the sharding; reads
   /// nothing.

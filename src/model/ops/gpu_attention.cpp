@@ -240,7 +240,7 @@ Borders borders_of(const SequenceLayout& sequences, at::Device device) {
 
 at::Tensor attend_as_it_lies(const at::Tensor& qkv, const SequenceLayout& sequences,
                              const AttentionOptions& options, const at::Tensor& rotary) {
-  // As one long sequence, with each token's angle from its position in its own sequence.
+  // The tokens are one long sequence here; each has the angle of its position in its own sequence.
   const variable_list parts = split(qkv, sequences.tokens(), options,
                                     rotary.defined() ? sequences.rows_at_positions(rotary) : rotary);
   const Borders borders = borders_of(sequences, qkv.device());

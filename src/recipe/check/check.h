@@ -16,7 +16,7 @@ struct Conflict {
   std::string text;               ///< one line: what is wrong, what was expected, what to do
 };
 
-/// Those found so far.
+/// The conflicts that were found so far.
 struct Conflicts {
   std::vector<Conflict> all;
   /// `parts` together are the text.

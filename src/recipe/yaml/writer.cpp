@@ -40,7 +40,7 @@ std::string text_of(const Json& value) {
   return is_plain(text) ? text : quoted(text);
 }
 
-/// Those of a list or map; none of other values.
+/// The entries of a list or map as texts; other values have none.
 std::vector<std::string> entries(const Json& value) {
   std::vector<std::string> all;
   if (!value.is_structured()) return all;

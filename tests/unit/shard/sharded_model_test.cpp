@@ -32,7 +32,7 @@ at::Tensor ids_of(int seed) {
   return at::randint(0, 61, {2, 21}, at::kLong);
 }
 
-/// With the weights of seed 9, unsharded.
+/// The unsharded model with the weights of seed 9.
 std::unique_ptr<Model> whole_of(const ModelOptions& options) {
   auto model = model_of(options);
   materialize(*model, 9, at::kFloat, at::kCPU);

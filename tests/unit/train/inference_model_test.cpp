@@ -44,7 +44,7 @@ void save_initial(const std::filesystem::path& checkpoints, bool tied, at::Scala
 
 /// A job of one process.
 struct InferenceModel : test::InTempDir {
-  /// Of a checkpoint of the initial weights.
+  /// The model as loaded from a checkpoint of the initial weights.
   [[nodiscard]] std::unique_ptr<ShardedModel> loaded(bool tied, at::ScalarType type = at::kFloat) const {
     std::filesystem::remove_all(dir / "c");
     save_initial(dir / "c", tied, type);
