@@ -9,14 +9,14 @@
 
 #include "base/steady_time.h"
 #include "base/str.h"
+#include "liveness/standstill.h"
 
 namespace echelon {
 namespace {
 
 using namespace std::chrono_literals;
 constexpr int kLook_ms = 50;
-constexpr double kStoodStill_s = 1;  // a round normally takes little more than kLook_ms
-constexpr double kExamine_s = 2;     // longest wait for another rank's examination of the suspect
+constexpr double kExamine_s = 2;  // longest wait for another rank's examination of the suspect
 
 }  // namespace
 
@@ -41,7 +41,7 @@ bool Hub::wait_for_leaving(double at_most_s) const {
 
 void Hub::loop() {
   pthread_setname_np(pthread_self(), "echelon-hub");
-  double last_s = steady_now_s();
+  Standstill standstill;
   while (!ending_) {
     std::vector<pollfd> queries{{.fd = listener_.fd(), .events = POLLIN, .revents = 0}};
     for (const auto& peer : peers_) {
@@ -50,10 +50,7 @@ void Hub::loop() {
     }
     (void)poll(queries.data(), queries.size(), kLook_ms);
     const double now = steady_now_s();
-    // This thread did not run, so silence of others in that time proves nothing. A stopped process is mostly
-    // in poll(), so the time must count before anything is judged.
-    if (now - last_s > kStoodStill_s) judge_.stood_still(now - last_s);
-    last_s = now;
+    judge_.stood_still(standstill.lost_s(now));
     for (std::size_t n = 0; n + 1 < queries.size(); ++n) {
       if (queries[n + 1].revents != 0) serve(*peers_[n], now);
     }

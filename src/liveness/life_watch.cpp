@@ -17,6 +17,7 @@
 #include "comm/exchange.h"
 #include "liveness/median.h"
 #include "liveness/record.h"
+#include "liveness/standstill.h"
 #include "liveness/within.h"
 
 namespace echelon {
@@ -24,8 +25,7 @@ namespace {
 
 using namespace std::chrono_literals;
 constexpr int kLook_ms = 50;
-constexpr double kStoodStill_s = 1;  // a round normally takes little more than kLook_ms
-constexpr double kConnect_s = 3;     // per address
+constexpr double kConnect_s = 3;  // per address
 // An error of a collective waits for a verdict this long plus two heartbeat intervals.
 constexpr double kEcho_s = 2;
 constexpr double kDisk_s = 2;   // limit for writing to the log and run folder, whose disk may be what hangs
@@ -112,7 +112,7 @@ LifeWatch::~LifeWatch() {
 void LifeWatch::loop() {
   pthread_setname_np(pthread_self(), "echelon-beat");
   double verdict_s = 0;
-  double last_s = steady_now_s();
+  Standstill standstill;
   while (true) {
     if (leaving_) {
       if (!ended_) leave();
@@ -122,9 +122,7 @@ void LifeWatch::loop() {
     pollfd query{.fd = wire_->closed() ? -1 : wire_->fd(), .events = events, .revents = 0};
     (void)poll(&query, 1, kLook_ms);
     const double now = steady_now_s();
-    // This process itself did not run, which says nothing about the hub.
-    if (now - last_s > kStoodStill_s) last_ack_s_ += now - last_s;
-    last_s = now;
+    last_ack_s_ += standstill.lost_s(now);
     if (query.revents != 0) {
       wire_->flush();
       for (const Frame& frame : wire_->receive()) {
