@@ -24,15 +24,28 @@ namespace {
 
 using Path = std::filesystem::path;
 
-/// Empty: there is none that can be read. Restoring reports damage.
-std::string config_of(const Path& folder) {
+/// The checkpoint or Hugging Face folder that a new run starts from.
+struct EarlierModel {
+  Path folder;         ///< a step folder, or model.from; empty: there is none
+  std::string config;  ///< its config.json; empty: there is none that can be read
+};
+
+/// Reads no tensors. Restoring reports damage.
+EarlierModel earlier_model(const Recipe& recipe) {
+  EarlierModel earlier{.folder = recipe.model.from, .config = {}};
   try {
-    std::string config =
-        checkpoint::load_attachment(folder, checkpoint::load_manifest(folder), "config.json");
-    return read_foreign_json(config).value.is_object() ? config : "";
+    if (!earlier.folder.empty()) {
+      earlier.config = families::config_of(earlier.folder);
+      return earlier;
+    }
+    earlier.folder = checkpoint::newest_commit(recipe.checkpoint.init_from);
+    earlier.config =
+        checkpoint::load_attachment(earlier.folder, checkpoint::load_manifest(earlier.folder), "config.json");
+    if (!read_foreign_json(earlier.config).value.is_object()) earlier.config.clear();
   } catch (const Error&) {
-    return "";
+    earlier.config.clear();
   }
+  return earlier;
 }
 
 std::vector<std::int32_t> ends_of(const EarlierModel& earlier) {
@@ -99,24 +112,6 @@ std::vector<Path> commits_of(const Recipe& recipe) {
   return mapped(found, [](const auto& each) { return each.second; });
 }
 
-EarlierModel earlier_model(const Recipe& recipe) {
-  for (const Path& step : commits_of(recipe)) {
-    if (std::string config = config_of(step); !config.empty()) return {step, std::move(config), true};
-  }
-  try {
-    if (const std::string& from = recipe.model.from; !from.empty()) return {from, families::config_of(from)};
-    if (recipe.checkpoint.init_from.empty()) return {};
-    const Path folder = checkpoint::newest_commit(recipe.checkpoint.init_from);
-    return {folder, config_of(folder), false};
-  } catch (const Error&) {
-    return {};
-  }
-}
-
-bool states_ends(const EarlierModel& earlier, const Recipe& recipe) {
-  return (earlier.of_run || !recipe.checkpoint.init_partial) && !ends_of(earlier).empty();
-}
-
 void require_same_text(const Recipe& recipe) {
   const bool of_folder = !recipe.model.from.empty();
   const std::string& from = of_folder ? recipe.model.from : recipe.checkpoint.init_from;
@@ -127,10 +122,11 @@ void require_same_text(const Recipe& recipe) {
   const EarlierModel earlier = earlier_model(recipe);
   require_same_ids(recipe, earlier, weights);
   // Conversations end with turns, which `prepare` has looked at.
-  if (gives_chats(recipe.data.kind) || !states_ends(earlier, recipe)) return;
+  if (gives_chats(recipe.data.kind) || recipe.checkpoint.init_partial) return;
+  const std::vector<std::int32_t> ends = ends_of(earlier);
+  if (ends.empty()) return;
   const auto tokenizer = load_tokenizer(recipe.data);
   if (!tokenizer || tokenizer->eos_id() < 0) return;
-  const std::vector<std::int32_t> ends = ends_of(earlier);
   if (std::ranges::find(ends, tokenizer->eos_id()) != ends.end()) return;
   const auto named = [&](std::int32_t id) { return str(id, " (", printable(tokenizer->name_of(id)), ')'); };
   throw Error(Code::kData, "the data with tokenizer '", tokenizer_path(recipe.data),

@@ -96,7 +96,7 @@ std::optional<ValidationResult> TrainLoop::validate() {
   options_.activity->enter(Doing::kValidating);
   std::optional<ValidationResult> result = echelon::validate(
       parts_.state.model, parts_.validation, options_.data, options_.train, parts_.comm, parts_.stop);
-  if (result && options_.text.tokenizer != nullptr) {
+  if (result && options_.data.validation.generate > 0) {
     parts_.progress.state("generating");
     options_.activity->enter(Doing::kGenerating);
     result->rouge = generation_score(parts_.state.model, *parts_.validation.front().loader, options_.text,
@@ -116,7 +116,8 @@ std::optional<ValidationResult> TrainLoop::measure(const Due& due) {
     parts_.progress.state("evaluating");
     options_.activity->enter(Doing::kEvaluating);
     const bool last = parts_.state.step == options_.train.steps;
-    if (auto tasks = parts_.evaluation->run(parts_.state.model, parts_.comm, parts_.stop, !last)) {
+    if (auto tasks =
+            parts_.evaluation->run(parts_.state.model, options_.text, parts_.comm, parts_.stop, !last)) {
       result->tasks = std::move(*tasks);
     } else if (!due.validation) {
       result.reset();

@@ -43,7 +43,7 @@ struct LoopOptions {
   DataOptions data;
   std::uint64_t seed = 1;
   bool adapters = false;  ///< the model has LoRA's, which are checked
-  TextOptions text;       ///< of texts generated in validation
+  TextOptions text;       ///< of validation and evaluation, where they ask for texts
   std::shared_ptr<Activity> activity = std::make_shared<Activity>();  ///< receives what the loop is doing
   ProfileRange profile;                                               ///< steps to be profiled
   double peak_flops = 0;                             ///< of one rank's device, for MFU; 0: unknown

@@ -26,22 +26,6 @@ Json id_or_null(std::int32_t id) {
   return id < 0 ? Json(nullptr) : Json(id);
 }
 
-/// Every id is stated, because transformers replaces a missing id by its own default.
-std::string with_special_ids(const std::string& text, const RunTexts& texts) {
-  Json config = parse_foreign_json(text, "config.json", Code::kCheckpoint);
-  config["eos_token_id"] = texts.ends.size() == 1 ? Json(texts.ends.front()) : Json(texts.ends);
-  if (texts.ends.empty()) config["eos_token_id"] = nullptr;
-  if (texts.tokenizer != nullptr && !texts.states_ends) {
-    config["bos_token_id"] = id_or_null(texts.tokenizer->bos_id());
-    return config.dump(2) + "\n";
-  }
-  const std::string& earlier = texts.earlier.config;
-  const Json ids = earlier.empty() ? Json::object() : read_foreign_json(earlier).value;
-  config["bos_token_id"] = ids.value("bos_token_id", Json(nullptr));
-  if (ids.contains("pad_token_id")) config["pad_token_id"] = ids["pad_token_id"];
-  return config.dump(2) + "\n";
-}
-
 /// The adapter_config.json with which peft opens exported adapters.
 std::string adapter_config(const ModelOptions& model, const LoraOptions& lora) {
   const std::vector<std::string> whole = modules_trained_whole(model, lora);
@@ -91,30 +75,24 @@ std::vector<std::int32_t> turn_ends_of(const DataOptions& data, const RunTexts& 
   return ends;
 }
 
-std::vector<std::int32_t> ends_of(const RunTexts& texts) {
-  std::vector<std::int32_t> ends;
-  if (texts.tokenizer == nullptr || texts.states_ends) {
-    if (!texts.earlier.config.empty()) ends = end_ids_of(texts.earlier.config, "config.json");
-  } else if (texts.turn_ends.empty() && texts.tokenizer->eos_id() >= 0) {
-    ends.push_back(texts.tokenizer->eos_id());
-  }
-  // A base model ends documents; without the end of a turn it would speak for the user as well.
-  for (const std::int32_t end : texts.turn_ends) {
-    if (std::ranges::find(ends, end) == ends.end()) ends.push_back(end);
-  }
-  return ends;
+/// Throws Error(kData) if there is no tokenizer; `key` asks for texts.
+void require_tokenizer(const char* key, const DataOptions& data, const RunTexts& texts) {
+  if (texts.tokenizer) return;
+  throw Error(Code::kData, key, " is set, but there is no tokenizer: expected one beside '",
+              data::first_file(data), "', or data.tokenizer");
 }
 
 }  // namespace
 
 RunTexts run_texts(const Recipe& recipe) {
-  if (takes_images(recipe.model.kind)) return {};
-  RunTexts texts{.path = tokenizer_path(recipe.data),
-                 .tokenizer = load_tokenizer(recipe.data),
-                 .earlier = earlier_model(recipe)};
-  texts.states_ends = texts.tokenizer && states_ends(texts.earlier, recipe);
-  texts.turn_ends = turn_ends_of(recipe.data, texts);
-  texts.ends = ends_of(texts);
+  RunTexts texts;
+  if (!takes_images(recipe.model.kind)) {
+    texts.path = tokenizer_path(recipe.data);
+    texts.tokenizer = load_tokenizer(recipe.data);
+    texts.turn_ends = turn_ends_of(recipe.data, texts);
+  }
+  if (recipe.data.validation.generate > 0) require_tokenizer("data.validation.generate", recipe.data, texts);
+  if (!recipe.evaluation.tasks.empty()) require_tokenizer("evaluation.tasks", recipe.data, texts);
   return texts;
 }
 
@@ -139,26 +117,29 @@ std::map<std::string, std::string> attachments_of(const Recipe& recipe, const Mo
                   "', so models of this run may go on behind an answer: prepare the data again, with "
                   "--end-of-turn TOKEN if they end with an unusual one"));
   }
-  files["config.json"] = with_special_ids(files["config.json"], texts);
   return files;
 }
 
-namespace {
-
-/// `key`: asks for texts. Throws Error(kData) if there is no tokenizer.
-TextOptions text_for(const std::string& key, const DataOptions& data, const RunTexts& texts) {
-  if (!texts.tokenizer) {
-    throw Error(Code::kData, key, " is set, but there is no tokenizer: expected one beside '",
-                data::first_file(data), "', or data.tokenizer");
+std::vector<std::int64_t> set_special_ids(std::string& config, const std::string& earlier,
+                                          const RunTexts& texts) {
+  const Json theirs = earlier.empty() ? Json::object() : read_foreign_json(earlier).value;
+  std::vector<std::int32_t> ends;
+  if (!earlier.empty()) ends = end_ids_of(earlier, "config.json");
+  const bool of_data = ends.empty() && texts.tokenizer != nullptr;
+  if (of_data && texts.turn_ends.empty() && texts.tokenizer->eos_id() >= 0)
+    ends.push_back(texts.tokenizer->eos_id());
+  // A base model ends documents; without the end of a turn it would speak for the user as well.
+  for (const std::int32_t end : texts.turn_ends) {
+    if (std::ranges::find(ends, end) == ends.end()) ends.push_back(end);
   }
-  return {texts.tokenizer, {texts.ends.begin(), texts.ends.end()}};
-}
-
-}  // namespace
-
-TextOptions validation_text(const DataOptions& data, const RunTexts& texts) {
-  if (data.validation.generate == 0) return {};
-  return text_for("data.validation.generate", data, texts);
+  Json ours = parse_foreign_json(config, "config.json", Code::kCheckpoint);
+  // Every id is stated, because transformers replaces a missing id by its own default.
+  ours["eos_token_id"] = ends.size() == 1 ? Json(ends.front()) : ends.empty() ? Json(nullptr) : Json(ends);
+  ours["bos_token_id"] =
+      of_data ? id_or_null(texts.tokenizer->bos_id()) : theirs.value("bos_token_id", Json(nullptr));
+  if (!of_data && theirs.contains("pad_token_id")) ours["pad_token_id"] = theirs["pad_token_id"];
+  config = ours.dump(2) + "\n";
+  return {ends.begin(), ends.end()};
 }
 
 std::unique_ptr<RunEvaluation> evaluation_of(const Recipe& recipe, const RunTexts& texts) {
@@ -166,7 +147,7 @@ std::unique_ptr<RunEvaluation> evaluation_of(const Recipe& recipe, const RunText
   const TaskPasses passes{.tokens = recipe.train.micro_batch_size * recipe.data.seq_len,
                           .prompts = recipe.train.micro_batch_size};
   return std::make_unique<RunEvaluation>(
-      recipe.evaluation, text_for("evaluation.tasks", recipe.data, texts),
+      recipe.evaluation, *texts.tokenizer,
       data::ModelLimits{longest_sequence(recipe.model), recipe.model.vocab_size}, passes);
 }
 

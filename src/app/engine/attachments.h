@@ -5,41 +5,36 @@
 #include <string>
 #include <vector>
 
-#include "app/earlier_model.h"
 #include "model/model.h"
 #include "recipe/recipe.h"
 #include "text/tokenizer.h"
-#include "train/eval/generation_score.h"
 #include "train/eval/run_evaluation.h"
 
 namespace echelon::app {
 
-/// The tokenizer of a run's data, and what the model that it goes on from says of the ends of texts.
+/// The tokenizer of a run's data.
 struct RunTexts {
   std::string path;                            ///< of the tokenizer; empty: there is none
   std::shared_ptr<const Tokenizer> tokenizer;  ///< null: there is none
-  EarlierModel earlier;
-  bool states_ends = false;             ///< the ids of `earlier` are used
-  std::vector<std::int32_t> turn_ends;  ///< of chats: what ends a turn; empty: it is not known
-  std::vector<std::int32_t> ends;       ///< each ends a text; `eos_token_id` of the run's checkpoints
+  std::vector<std::int32_t> turn_ends;         ///< of chats: what ends a turn; empty: it is not known
 };
 
-/// Empty for models of images. Throws Error(kData).
+/// Empty for models of images. Throws Error(kData), also if the recipe asks for texts and there is no
+/// tokenizer.
 [[nodiscard]] RunTexts run_texts(const Recipe& recipe);
 
 /// The files stored in every checkpoint of a run (name -> content), so that it can be sampled from and
 /// exported: recipe.yaml, the model's config.json, and the data's tokenizer (a sentencepiece model also as
-/// tokenizer.json, if there is one), with the template of chats. The special ids in config.json come from the
-/// run's newest checkpoint, or from the one it starts from (an import); if neither states any, from the data.
-/// The tokens that end turns of the chats are always among the ends; it is logged if none is known. Throws
-/// Error(kData).
+/// tokenizer.json, if there is one), with the template of chats. It is logged if no token is known to end
+/// turns of the chats. Throws Error(kData).
 [[nodiscard]] std::map<std::string, std::string> attachments_of(const Recipe& recipe, const Model& model,
                                                                 const RunTexts& texts);
 
-/// Returns how validation turns generated ids into texts, which end at every id that the run's checkpoints
-/// state. Without a tokenizer if validation generates nothing. Throws Error(kData) if it needs a tokenizer
-/// and there is none.
-[[nodiscard]] TextOptions validation_text(const DataOptions& data, const RunTexts& texts);
+/// Sets the special ids in a config.json, and returns those that end a text. They are those of `earlier`, the
+/// config.json of what the run goes on from (empty: none), if it states ends or the data have no tokenizer;
+/// else those of the data. The tokens that end turns of the chats are always among the ends.
+std::vector<std::int64_t> set_special_ids(std::string& config, const std::string& earlier,
+                                          const RunTexts& texts);
 
 /// The tasks of the recipe, encoded; null if it has none. A pass of an evaluation has the tokens of a
 /// micro-batch, so it needs no more memory than training. Throws Error(kData).

@@ -14,6 +14,8 @@
 #include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/run_folder.h"
 #include "checkpoint/format/names.h"
+#include "comm/agree.h"
+#include "comm/exchange.h"
 #include "optim/schedule.h"
 #include "recipe/parse.h"
 #include "train/epochs.h"
@@ -24,6 +26,7 @@ namespace {
 using Path = std::filesystem::path;
 
 constexpr const char* kRecipe = "recipe.yaml";
+constexpr const char* kConfig = "config.json";
 constexpr const char* kStart = "model_from.json";  ///< which weights of model.from a run started with
 
 nlohmann::json start_of(const families::ModelWeights& weights) {
@@ -66,6 +69,7 @@ std::optional<std::string> copy_in(const Path& source, const Path& damaged, cons
 Differences CheckpointReview::inspect(const checkpoint::Reader& reader) {
   files_ = made_;
   reference_.clear();
+  config_.clear();
   changes_.clear();
   then_.reset();
   bool has_recipe = false;
@@ -87,6 +91,7 @@ Differences CheckpointReview::inspect(const checkpoint::Reader& reader) {
       files_.emplace(name, content);
     }
     if (is_reference(name)) reference_ = content;
+    if (name == kConfig && read_foreign_json(content).value.is_object()) config_ = content;
     if (checkpoint::is_companion_file(name)) files_.emplace(name, std::move(content));
   }
   if (leaves_out) compare_base();
@@ -104,6 +109,22 @@ void CheckpointReview::inherit(const families::ModelWeights& weights) {
   files_ = made_;
   files_.merge(families::companions_of(weights.folder()));
   files_[kStart] = start_of(weights).dump(2) + "\n";
+  config_ = weights.config();
+}
+
+TextOptions CheckpointReview::settle_text(const RunTexts& texts, bool resumed, Communicator& comm) {
+  std::vector<std::int64_t> ends;
+  agree(comm, "special ids", [&] {
+    if (comm.rank() == 0) ends = set_ids(texts, resumed);
+  });
+  return {texts.tokenizer, broadcast_value(comm, ends, "ends of texts")};
+}
+
+std::vector<std::int64_t> CheckpointReview::set_ids(const RunTexts& texts, bool resumed) {
+  if (takes_images(recipe_.model.kind)) return {};
+  // A model that takes some of another's weights may be for other text.
+  const bool other_text = !resumed && recipe_.checkpoint.init_partial && texts.tokenizer != nullptr;
+  return set_special_ids(files_.at(kConfig), other_text ? "" : config_, texts);
 }
 
 /// A run of another kind has no use for it.
@@ -167,6 +188,14 @@ void CheckpointReview::tell_jump_of_rate(const TrainState& state, std::int64_t s
                 step, " to ", after, "; the schedule is another one than the checkpoint's"));
 }
 
+std::optional<CheckpointReview::Copy> CheckpointReview::copy_of(const checkpoint::Reader& reader,
+                                                                const std::string& name) const {
+  for (const Path& source : other_sources(reader.folder(), folder_, recipe_.checkpoint.init_from)) {
+    if (auto content = copy_in(source, reader.folder(), name)) return Copy{source, std::move(*content)};
+  }
+  return std::nullopt;
+}
+
 void CheckpointReview::make_good(const checkpoint::Reader& reader, const std::string& name,
                                  const std::string& damage) {
   if (name == kRecipe) {
@@ -174,17 +203,18 @@ void CheckpointReview::make_good(const checkpoint::Reader& reader, const std::st
         damage,
         "; changes of the recipe since then are unknown, and the next checkpoint gets this run's recipe"));
   }
+  if (name == kConfig) {
+    if (auto copy = copy_of(reader, name)) config_ = std::move(copy->content);
+  }
   if (made_.contains(name)) {
     return log::warn(str(damage, "; the next checkpoint gets a new one from ",
                          checkpoint::is_companion_file(name) ? "the data's tokenizer" : "this run's recipe"));
   }
   if (!checkpoint::is_companion_file(name) && !is_reference(name))
     return log::warn(str(damage, "; nothing needs it"));
-  for (const Path& source : other_sources(reader.folder(), folder_, recipe_.checkpoint.init_from)) {
-    if (auto content = copy_in(source, reader.folder(), name)) {
-      (is_reference(name) ? reference_ : files_[name]) = std::move(*content);
-      return log::warn(str(damage, "; the next checkpoint gets it from '", source.string(), "'"));
-    }
+  if (auto copy = copy_of(reader, name)) {
+    (is_reference(name) ? reference_ : files_[name]) = std::move(copy->content);
+    return log::warn(str(damage, "; the next checkpoint gets it from '", copy->source.string(), "'"));
   }
   throw Error(Code::kCheckpoint, damage,
               ", and neither the data, another checkpoint of the run nor checkpoint.init_from has it; "

@@ -5,11 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "app/engine/attachments.h"
 #include "checkpoint/read/base_note.h"
 #include "data/loader.h"
 #include "families/model_weights.h"
 #include "recipe/compare.h"
 #include "run/run_folder.h"
+#include "train/eval/generation_score.h"
 #include "train/eval/reference_logps.h"
 #include "train/restore.h"
 
@@ -42,6 +44,10 @@ class CheckpointReview {
   /// Logs by how much changes of the recipe, such as more steps, raise or lower the learning rate where the
   /// run goes on, if it is more than a tenth. `steps`: of the whole run.
   void tell_jump_of_rate(const TrainState& state, std::int64_t steps) const;
+  /// Sets the special ids in config.json of the run's checkpoints: those that the checkpoint or folder states
+  /// that the run goes on from, or else those of the data. `resumed`: from a checkpoint of the run. Returns
+  /// how texts end, on all ranks alike: one that went on alone would wait for the others. Collective.
+  [[nodiscard]] TextOptions settle_text(const RunTexts& texts, bool resumed, Communicator& comm);
   /// kReferenceFile of the checkpoint, for a run of DPO; what is put here is in files().
   [[nodiscard]] std::string& reference() { return reference_; }
   /// The files that every checkpoint of this run contains.
@@ -53,10 +59,17 @@ class CheckpointReview {
   }
 
  private:
+  [[nodiscard]] std::vector<std::int64_t> set_ids(const RunTexts& texts, bool resumed);
   void make_good(const checkpoint::Reader& reader, const std::string& name, const std::string& damage);
   void compare(const checkpoint::Reader& reader, const std::string& then);
   void compare_start(const std::string& then) const;
   void compare_base() const;
+  struct Copy {
+    std::filesystem::path source;
+    std::string content;
+  };
+  /// A file of the checkpoint from another folder that has the same one.
+  [[nodiscard]] std::optional<Copy> copy_of(const checkpoint::Reader& reader, const std::string& name) const;
   [[nodiscard]] bool is_reference(const std::string& name) const;
 
   const Recipe& recipe_;
@@ -65,6 +78,7 @@ class CheckpointReview {
   Files made_;
   Files files_;
   std::string reference_;
+  std::string config_;  ///< config.json of what the run goes on from; empty: there is none
   std::vector<recipe::Change> changes_;
   std::optional<Recipe> then_;  ///< of the checkpoint; nothing: not known
 };

@@ -66,7 +66,7 @@ TrainOptions in_steps(const Recipe& recipe, const TrainState& state) {
 }
 
 LoopOptions loop_options(const Recipe& r, const TrainOptions& train, const RunPlan& plan,
-                         const Compute& compute, const TextOptions& text) {
+                         const Compute& compute, TextOptions text) {
   LoopOptions options{.train = train,
                       .optim = r.optim,
                       .schedule = r.schedule,
@@ -74,7 +74,7 @@ LoopOptions loop_options(const Recipe& r, const TrainOptions& train, const RunPl
                       .data = r.data,
                       .seed = plan.seed,
                       .adapters = r.lora.rank > 0,
-                      .text = text,
+                      .text = std::move(text),
                       .activity = plan.engine.activity};
   if (compute.accelerator) {
     options.peak_flops = compute.accelerator->peak_flops(compute.device.index());
@@ -153,7 +153,7 @@ Restored bring_in(const Recipe& recipe, std::uint64_t seed, const RunFolder& fol
 struct Inputs {
   std::unique_ptr<Loader> data;
   std::vector<ValidationSource> validation;
-  TextOptions text;                           ///< of validation
+  RunTexts texts;                             ///< empty on ranks that need none
   std::unique_ptr<RunEvaluation> evaluation;  ///< null: no tasks
   std::map<std::string, std::string> files;   ///< of rank 0, which writes them
 
@@ -174,10 +174,9 @@ Inputs open_inputs(const Recipe& recipe, std::uint64_t seed, const Model& model,
     inputs.data = make_loader(recipe.data, input, seed);
     inputs.validation = make_validation_sources(recipe.data, input, seed);
     const bool generates = recipe.data.validation.generate > 0 || !recipe.evaluation.tasks.empty();
-    const RunTexts texts = lead || generates ? run_texts(recipe) : RunTexts{};
-    inputs.text = validation_text(recipe.data, texts);
-    inputs.evaluation = evaluation_of(recipe, texts);
-    if (lead) inputs.files = attachments_of(recipe, model, texts);
+    if (lead || generates) inputs.texts = run_texts(recipe);
+    inputs.evaluation = evaluation_of(recipe, inputs.texts);
+    if (lead) inputs.files = attachments_of(recipe, model, inputs.texts);
   });
   return inputs;
 }
@@ -320,6 +319,7 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   const std::unique_ptr<RunMemory> memory = open_memory(recipe.checkpoint, folder, job.info(), *comm);
   const Restored restored = bring_in(recipe, plan.seed, folder, *comm, state, review, memory.get());
   note_resumption(life, state.step);
+  const TextOptions text = review.settle_text(inputs.texts, state.step > 0, *comm);
   const TrainOptions train = in_steps(recipe, state);
   settle_reference(inputs.loaders(), state, recipe.train, *comm, stop, review.reference());
   const auto on_saved = [&life](const Checkpointer::Saved& saved) { note_save(life, saved); };
@@ -330,7 +330,7 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   if (is_complete(state, train.steps, life, lead, !review.changes().empty(), memory.get()))
     return agree_on_wait(recipe.checkpoint.consolidate, *comm, life);
   if (lead) review.tell_jump_of_rate(state, train.steps);
-  LoopOptions options = loop_options(recipe, train, plan, compute, inputs.text);
+  LoopOptions options = loop_options(recipe, train, plan, compute, text);
   options.profile = profile::ahead(profiled, state.step, train.steps, lead);
   if (life.forecast) options.on_measured = life.forecast->listen(folder.root());
   std::unique_ptr<MemorySaves> saves;

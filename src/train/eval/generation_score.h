@@ -17,7 +17,7 @@ namespace echelon {
 
 /// The options for turning generated ids into texts.
 struct TextOptions {
-  std::shared_ptr<const Tokenizer> tokenizer;  ///< null: no texts are generated
+  std::shared_ptr<const Tokenizer> tokenizer;  ///< null: no texts are asked for
   std::vector<std::int64_t> end_ids;           ///< each ends a text
 };
 

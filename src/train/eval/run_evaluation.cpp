@@ -8,20 +8,20 @@
 
 namespace echelon {
 
-RunEvaluation::RunEvaluation(const EvaluationOptions& options, const TextOptions& text,
+RunEvaluation::RunEvaluation(const EvaluationOptions& options, const Tokenizer& tokenizer,
                              const data::ModelLimits& limits, const TaskPasses& passes)
     : options_(options),
-      text_(text),
       passes_(passes),
-      tasks_(data::encode_tasks(options, *text.tokenizer, limits)),
+      tasks_(data::encode_tasks(options, tokenizer, limits)),
       share_(options.max_share, steady_now_s()) {}
 
 bool RunEvaluation::due(std::int64_t step, std::int64_t steps) const {
   return step == steps || (options_.every_steps > 0 && step % options_.every_steps == 0);
 }
 
-std::optional<std::vector<TaskResult>> RunEvaluation::run(ShardedModel& model, Communicator& comm,
-                                                          AgreedStop& stop, bool may_skip) {
+std::optional<std::vector<TaskResult>> RunEvaluation::run(ShardedModel& model, const TextOptions& text,
+                                                          Communicator& comm, AgreedStop& stop,
+                                                          bool may_skip) {
   const double began_s = steady_now_s();
   std::vector<TaskResult> results;
   // The ranks' clocks differ, so one of them decides.
@@ -31,7 +31,7 @@ std::optional<std::vector<TaskResult>> RunEvaluation::run(ShardedModel& model, C
     return results;
   }
   for (const data::EncodedTask& task : tasks_) {
-    std::optional<TaskResult> result = score_task(model, task, text_, passes_, comm, &stop);
+    std::optional<TaskResult> result = score_task(model, task, text, passes_, comm, &stop);
     if (!result) return std::nullopt;
     results.push_back(std::move(*result));
   }

@@ -35,16 +35,18 @@ class EvaluationShare {
 class RunEvaluation {
  public:
   /// Reads and encodes all tasks. Throws Error(kData).
-  RunEvaluation(const EvaluationOptions& options, const TextOptions& text, const data::ModelLimits& limits,
+  RunEvaluation(const EvaluationOptions& options, const Tokenizer& tokenizer, const data::ModelLimits& limits,
                 const TaskPasses& passes);
 
   /// Returns whether the recipe asks for an evaluation after `step` of `steps`.
   [[nodiscard]] bool due(std::int64_t step, std::int64_t steps) const;
 
   /// Answers all tasks, or none if `may_skip` and the time for it is used up on rank 0, which logs it.
-  /// Returns nothing if `stop` is decided meanwhile. Collective.
-  [[nodiscard]] std::optional<std::vector<TaskResult>> run(ShardedModel& model, Communicator& comm,
-                                                           AgreedStop& stop, bool may_skip);
+  /// `text`: with the tokenizer of the constructor. Returns nothing if `stop` is decided meanwhile.
+  /// Collective.
+  [[nodiscard]] std::optional<std::vector<TaskResult>> run(ShardedModel& model, const TextOptions& text,
+                                                           Communicator& comm, AgreedStop& stop,
+                                                           bool may_skip);
 
   /// The task by whose score the best step is chosen; empty: none.
   [[nodiscard]] const std::string& best() const { return options_.best; }
@@ -53,7 +55,6 @@ class RunEvaluation {
 
  private:
   EvaluationOptions options_;
-  TextOptions text_;
   TaskPasses passes_;
   std::vector<data::EncodedTask> tasks_;
   EvaluationShare share_;

@@ -307,8 +307,8 @@ TEST(TrainLoop, AValidationIsKeptWhenTheEvaluationBehindItIsStopped) {
   std::ofstream(file) << R"({"context": "a", "choices": ["b", "c"], "answer": 0})"
                       << "\n";
   const TaskPasses passes{.on_pass = [](std::uint64_t, std::uint64_t) { std::raise(SIGTERM); }};
-  RunEvaluation evaluation({.tasks = {{"t", file.string()}}}, {std::make_shared<Bytes>(), {2}}, {8, 13},
-                           passes);
+  run.options.text = {std::make_shared<Bytes>(), {2}};
+  RunEvaluation evaluation({.tasks = {{"t", file.string()}}}, *run.options.text.tokenizer, {8, 13}, passes);
   run.evaluation = &evaluation;
   run.options.train.validate_every_steps = 1;
   (void)run.train();
