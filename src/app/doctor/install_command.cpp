@@ -62,7 +62,7 @@ Finding check_gpu_code() {
 
 void doctor_install(const CommonArguments& arguments) {
   Report report("install");
-  const stdfs::path program = stdfs::read_symlink("/proc/self/exe");
+  const stdfs::path program = own_program();
   report.add(ok("echelon", str("echelon ", ECHELON_VERSION, " is ", program.string())));
   report.add(loaded(
       "libtorch", "libtorch_cpu.so",

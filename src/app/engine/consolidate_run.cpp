@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process/process.h"
 #include "base/process/program.h"
 #include "base/str.h"
 #include "checkpoint/folder/run_folder.h"
@@ -54,7 +55,7 @@ void consolidate_run(const Recipe& recipe, const Path& root) {
                 "' is older than '", from.string(),
                 "' and has other weights; move it away and run the same command again");
   }
-  const Path tool = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "echelon-ckpt";
+  const Path tool = own_program().parent_path() / "echelon-ckpt";
   log::info(str("consolidating ", from.string()));
   std::vector<std::string> command{tool.string(), "consolidate", from.string(),  "--to",
                                    format,        "--output",    output.string()};

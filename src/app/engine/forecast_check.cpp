@@ -11,6 +11,7 @@
 #include "base/files/new_file.h"
 #include "base/foreign_json.h"
 #include "base/log.h"
+#include "base/process/process.h"
 #include "base/process/program.h"
 #include "base/str.h"
 #include "forecast/profile.h"
@@ -111,9 +112,8 @@ void ForecastCheck::make(const std::stop_token& stop) {
 }
 
 nlohmann::json ForecastCheck::planned(const std::stop_token& stop) const {
-  std::vector<std::string> words{"nice", "-n",
-                                 "19",   std::filesystem::read_symlink("/proc/self/exe").string(),
-                                 "plan", (folder_ / "recipe.yaml").string()};
+  std::vector<std::string> words{
+      "nice", "-n", "19", own_program().string(), "plan", (folder_ / "recipe.yaml").string()};
   if (!overrides_.empty()) words.push_back(overrides_);
   if (!device_.empty()) words.insert(words.end(), {"--gpu", device_});
   words.insert(words.end(),

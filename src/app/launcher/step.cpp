@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <thread>
 
 #include "base/error.h"
@@ -43,7 +42,7 @@ std::vector<std::string> command_of_one_rank(const CLI::App& command) {
   std::vector<std::string> line;
   for (const CLI::App* part = &command; part->get_parent() != nullptr; part = part->get_parent())
     line.insert(line.begin(), part->get_name());
-  line.insert(line.begin(), std::filesystem::read_symlink("/proc/self/exe").string());
+  line.insert(line.begin(), own_program().string());
   std::vector<std::string> places{"--"};
   for (const CLI::Option* option : command.get_options()) {
     if (option->check_name("--ranks")) continue;

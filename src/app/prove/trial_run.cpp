@@ -7,6 +7,7 @@
 #include "base/files/fs.h"
 #include "base/files/new_file.h"
 #include "base/foreign_json.h"
+#include "base/process/process.h"
 #include "base/process/program.h"
 #include "base/str.h"
 #include "checkpoint/folder/run_folder.h"
@@ -34,7 +35,7 @@ void train(const Trial& trial) {
   const Path folder = trial.recipe.run.dir;
   const Path recipe = folder.string() + ".yaml";
   fs::replace_file(recipe, to_yaml(trial.recipe), Code::kEnvironment);
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  const std::string program = own_program().string();
   const ProgramRun run = run_program(
       {program, "train", recipe.string(), "--ranks", std::to_string(trial.ranks), "--quiet"}, kDeadlineS);
   if (run.good()) return;

@@ -107,10 +107,6 @@ void check_runs(const std::string& pattern, const std::vector<std::int64_t>& tas
   }
 }
 
-std::string this_program() {
-  return stdfs::read_symlink("/proc/self/exe").string();
-}
-
 std::string program_of(const Options& options) {
   if (!options.program.empty()) {
     const bool here = options.container_image.empty();
@@ -120,7 +116,7 @@ std::string program_of(const Options& options) {
     return here && options.program.find('/') != options.program.npos ? absolute(options.program)
                                                                      : options.program;
   }
-  return options.container_image.empty() ? this_program() : "echelon";
+  return options.container_image.empty() ? own_program().string() : "echelon";
 }
 
 std::string next_submission(const std::vector<Submission::Run>& runs) {
@@ -186,7 +182,7 @@ Submission prepare(const Options& given, const RecipeCheck& also) {
   submission.place = {.work_dir = stdfs::current_path().string(),
                       .run_dir = pattern.empty() ? runs[0].dir.string() : absolute(pattern),
                       .submission = next_submission(runs),
-                      .supervisor = this_program(),
+                      .supervisor = own_program().string(),
                       .program = program_of(options),
                       .job_name = name,
                       .allow_foreign_folder = std::ranges::all_of(

@@ -7,12 +7,13 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/process/process.h"
 #include "base/str.h"
 
 namespace echelon {
 
 std::filesystem::path plugin_path(const char* library) {
-  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const std::filesystem::path here = own_program().parent_path();
   const std::filesystem::path beside = here / library;
   return std::filesystem::exists(beside) ? beside : here.parent_path() / "lib" / library;
 }

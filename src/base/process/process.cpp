@@ -13,6 +13,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "base/error.h"
 #include "base/files/fs.h"
 #include "base/str.h"
 #include "base/utc_time.h"
@@ -57,6 +58,16 @@ double process_began_s() {
   const double began = static_cast<double>(info->start) / static_cast<double>(::sysconf(_SC_CLK_TCK));
   const double age = static_cast<double>(up.tv_sec) + static_cast<double>(up.tv_nsec) * 1e-9 - began;
   return utc_now_s() - std::max(0.0, age);
+}
+
+std::filesystem::path own_program() {
+  try {
+    return std::filesystem::read_symlink("/proc/self/exe");
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw Error(Code::kEnvironment,
+                "cannot find the file of this program: /proc/self/exe: ", error.code().message(),
+                "; /proc must be mounted");
+  }
 }
 
 std::string find_program(const std::string& name) {

@@ -2,6 +2,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -24,6 +25,9 @@ struct ProcessInfo {
 
 /// Start time of this process in seconds since 1970, to about a hundredth; now, if unknown.
 [[nodiscard]] double process_began_s();
+
+/// The file of this program, without links. Throws Error(kEnvironment) on a machine without /proc.
+[[nodiscard]] std::filesystem::path own_program();
 
 /// Path of an executable file: `name` itself when it holds a slash, else found in PATH. Empty: there is none.
 [[nodiscard]] std::string find_program(const std::string& name);

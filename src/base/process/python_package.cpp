@@ -54,7 +54,7 @@ std::optional<stdfs::path> find_python_package(const std::string& name) {
     if (std::error_code ignored; stdfs::is_directory(beside, ignored)) return beside;
   }
   // A wheel puts the programs into PREFIX/lib/echelon/bin.
-  const stdfs::path program = stdfs::read_symlink("/proc/self/exe");
+  const stdfs::path program = own_program();
   if (Folder found = installed_below(program.parent_path().parent_path().parent_path(), name)) return found;
   const char* environment = std::getenv("VIRTUAL_ENV");
   if (environment != nullptr && *environment != '\0') {

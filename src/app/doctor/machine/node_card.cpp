@@ -25,8 +25,7 @@ constexpr std::uint64_t kProgramBytes = std::uint64_t{1} << 30;
 /// Identifies the build: two builds of one version may differ.
 std::string program_sum() {
   try {
-    const std::string bytes =
-        fs::read_file(std::filesystem::read_symlink("/proc/self/exe"), kProgramBytes, Code::kEnvironment);
+    const std::string bytes = fs::read_file(own_program(), kProgramBytes, Code::kEnvironment);
     return str(crc32c(bytes));
   } catch (const Error&) {
     return "unknown";
