@@ -46,6 +46,11 @@ struct NodeSave::Work {
   void run() noexcept;
   void copy(const NodeSavePlan::Copy& copy);
   void wait_for_shards() const;
+  /// Takes no memory, unlike status(), which copies the error.
+  [[nodiscard]] bool is_running() const {
+    const Lock lock(mutex);
+    return status.state == State::kRunning;
+  }
 
   NodeSavePlan plan;
   std::atomic<bool> cancelled{false};
@@ -132,7 +137,7 @@ NodeSave::~NodeSave() {
   constexpr double kGrace_s = 10;
   work_->cancelled = true;
   const double until = steady_now_s() + kGrace_s;
-  while (status().state == State::kRunning && steady_now_s() < until)
+  while (work_->is_running() && steady_now_s() < until)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 

@@ -10,6 +10,7 @@
 #include "support/matches.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/memory/memory_nodes.h"
+#include "unit/checkpoint/write/failing_allocations.h"
 
 namespace echelon::checkpoint::test {
 namespace {
@@ -105,6 +106,23 @@ TEST(MemorySave, AFullMemoryFailsTheSaveAndLeavesTheOneBefore) {
     EXPECT_EQ(nodes.whole_steps(), Steps{10});
     for (int node = 0; node < 2; ++node) std::filesystem::remove_all(nodes.step(node, 20));
   }
+}
+
+// As where the run ends because it had no memory left.
+TEST(MemorySave, IsGivenUpWithoutMemory) {
+  const echelon::test::TempDir dir;
+  auto save =
+      std::make_unique<NodeSave>(NodeSavePlan{.folder = dir.path(), .copies = {{.rank = 1, .host = "b"}}});
+  while (save->status().state == NodeSave::State::kRunning)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_MENTIONS(save->status().error, "that rank could not begin");
+  bool struck = false;
+  {
+    const echelon::test::FailingAllocations failing(1, std::int64_t{1} << 40);
+    save.reset();
+    struck = failing.struck();
+  }
+  EXPECT_FALSE(struck);
 }
 
 /// A process that is killed at `point` while it saves step 20.
