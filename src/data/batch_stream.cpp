@@ -20,7 +20,7 @@ SampleBatch BatchStream::read(std::int64_t number) const {
 }
 
 void BatchStream::fill() {
-  while (pipeline_ && pipeline_->under_way() < ahead_) pipeline_->submit(begun_++);
+  for (; pipeline_ && pipeline_->under_way() < ahead_; ++begun_) pipeline_->submit(begun_);
 }
 
 SampleBatch BatchStream::next() {

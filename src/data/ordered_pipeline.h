@@ -44,12 +44,13 @@ class OrderedPipeline : NotCopied {
 
   void submit(In input) {
     auto result = std::make_shared<Result>();
-    under_way_.push_back(result);
     {
       const Lock lock(mutex_);
-      queue_.push_back({std::move(input), std::move(result)});
+      queue_.push_back({std::move(input), result});
     }
     changed_.notify_one();
+    // Last: take() would wait forever for a result that no worker makes.
+    under_way_.push_back(std::move(result));
   }
 
   /// Inputs that were submitted, and whose results were not taken.

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -51,6 +52,24 @@ TEST(OrderedPipeline, GivesEachThreadItsOwnWork) {
     return [](int i) { return i; };
   });
   EXPECT_EQ(made, 3);
+}
+
+/// An input that can be copied only so often; there is no memory for another one.
+struct Large {
+  explicit Large(int most) : copies(most) {}
+  Large(const Large& other) : copies(other.copies - 1) {
+    if (copies < 0) throw std::bad_alloc();
+  }
+  int copies;
+};
+
+TEST(OrderedPipeline, WaitsForNoInputThatItCouldNotHold) {
+  using OfLarge = OrderedPipeline<Large, int>;
+  OfLarge pipeline(1, []() -> OfLarge::Work { return [](const Large& input) { return input.copies; }; });
+  for (const int copies : {0, 1}) {  // into a job, and with it into the queue
+    EXPECT_THROW(pipeline.submit(Large(copies)), std::bad_alloc);
+    EXPECT_EQ(pipeline.under_way(), 0U);
+  }
 }
 
 /// Runs 0..99 with faults at the given inputs; what comes out and how many results came before.
