@@ -31,6 +31,12 @@ bool is_nothing(const checkpoint::Json& value) {
 
 }  // namespace
 
+checkpoint::Json stated(std::span<const StatedSize> sizes, const ModelOptions& model) {
+  checkpoint::Json members;
+  for (const StatedSize& one : sizes) members[one.key] = model.*one.size;
+  return members;
+}
+
 std::int64_t ModelConfig::size(const char* key, const IntegerRange& range) const {
   known_.insert(key);
   // On export too: tensors are listed for as many layers as a foreign checkpoint states.
@@ -49,6 +55,11 @@ std::int64_t ModelConfig::zero_or_size(const char* key, std::int64_t otherwise,
                                        const IntegerRange& range) const {
   if (has(key) && json_[key] == 0) return 0;
   return size_or(key, otherwise, range);
+}
+
+void ModelConfig::read(std::span<const StatedSize> sizes, ModelOptions& model) const {
+  for (const StatedSize& one : sizes)
+    model.*one.size = one.otherwise ? size_or(one.key, *one.otherwise, one.range) : size(one.key, one.range);
 }
 
 double ModelConfig::real_or(const char* key, double otherwise, const NumberRange& range) const {

@@ -1,13 +1,16 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/options/range.h"
 #include "checkpoint/format/json.h"
+#include "shapes/options.h"
 
 namespace echelon::families {
 
@@ -19,6 +22,17 @@ enum class Purpose {
 
 /// Members of a config.json.
 using ConfigMembers = std::map<std::string, checkpoint::Json>;
+
+/// A size of a model as a member of config.json.
+struct StatedSize {
+  const char* key;
+  std::int64_t ModelOptions::*size;
+  IntegerRange range;
+  std::optional<std::int64_t> otherwise = {};  ///< transformers' default; nothing: it must be stated
+};
+
+/// An object with the sizes of `model`.
+[[nodiscard]] checkpoint::Json stated(std::span<const StatedSize> sizes, const ModelOptions& model);
 
 /// A config.json of Hugging Face. A member that is absent or null has the caller's default, which is that of
 /// transformers. Every function throws Error(kCheckpoint), naming the file and the member, when the member is
@@ -45,6 +59,7 @@ class ModelConfig {
   /// A number that may be 0; otherwise as size_or().
   [[nodiscard]] std::int64_t zero_or_size(const char* key, std::int64_t otherwise,
                                           const IntegerRange& range) const;
+  void read(std::span<const StatedSize> sizes, ModelOptions& model) const;
   [[nodiscard]] double real_or(const char* key, double otherwise, const NumberRange& range) const;
   [[nodiscard]] bool flag_or(const char* key, bool otherwise) const;
   [[nodiscard]] std::string text_or(const char* key, const char* otherwise) const;

@@ -19,6 +19,7 @@ using checkpoint::Json;
 struct Family {
   std::string_view model_type;  ///< of config.json
   void (*describe)(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
+  Json (*config)(const ModelOptions& model);
   NameEndings transposed;
 };
 
@@ -26,10 +27,10 @@ const std::vector<Family>& families() {
   static const std::vector<Family> rows = [] {
     std::vector<Family> all;
     for (const LlamaFamily& family : kLlamaFamilies)
-      all.push_back({word_of(family.kind), describe_llama, {}});
-    all.push_back({"gpt2", describe_gpt2, {".c_attn.weight", ".c_proj.weight", ".c_fc.weight"}});
-    all.push_back({"gpt_neox", describe_gpt_neox, {}});
-    all.push_back({"t5", describe_t5, {}});
+      all.push_back({word_of(family.kind), describe_llama, llama_config, {}});
+    all.push_back({"gpt2", describe_gpt2, gpt2_config, {".c_attn.weight", ".c_proj.weight", ".c_fc.weight"}});
+    all.push_back({"gpt_neox", describe_gpt_neox, gpt_neox_config, {}});
+    all.push_back({"t5", describe_t5, t5_config, {}});
     return all;
   }();
   return rows;
@@ -114,11 +115,37 @@ std::string recipe_of(const ModelOptions& model) {
   return lines.text;
 }
 
-const Family* find_family(const std::string& type) {
+const Family* find_family(std::string_view type) {
   for (const Family& family : families()) {
     if (type == family.model_type) return &family;
   }
   return nullptr;
+}
+
+Json image_config(const ModelOptions& model) {
+  Json config{{"image_size", model.image_size}, {"num_channels", model.channels}};
+  if (model.kind != ModelKind::kCnn)
+    config.update({{"hidden_size", model.hidden_size},
+                   {"intermediate_size", model.intermediate_size},
+                   {"num_hidden_layers", model.layers},
+                   {"num_attention_heads", model.heads},
+                   {"layer_norm_eps", model.norm_eps},
+                   {"patch_size", model.patch_size}});
+  if (model.kind != ModelKind::kVit) {  // transformers has no such model
+    config.update({{"dropout", model.dropout}, {"num_labels", model.classes}});
+    return config;
+  }
+  config.update({{"architectures", {"ViTForImageClassification"}},
+                 {"hidden_act", "gelu"},
+                 {"hidden_dropout_prob", model.dropout},
+                 {"attention_probs_dropout_prob", 0.0},
+                 {"initializer_range", model.init_std},
+                 {"qkv_bias", true}});
+  for (std::int64_t i = 0; i < model.classes; ++i) {
+    config["id2label"][std::to_string(i)] = str("LABEL_", i);
+    config["label2id"][str("LABEL_", i)] = i;
+  }
+  return config;
 }
 
 }  // namespace
@@ -188,6 +215,16 @@ ModelDescription describe_model(const std::string& source, const std::string& wh
                       ? ""
                       : "; `echelon-ckpt consolidate CKPT --to safetensors` writes its weights, "
                         "with --optimizer also the averaged ones"));
+}
+
+std::string hugging_face_config(const ModelOptions& model) {
+  const Family* family = find_family(word_of(model.kind));
+  Json config = family != nullptr ? family->config(model) : image_config(model);
+  config["model_type"] = word_of(model.kind);
+  if (family != nullptr) config["tie_word_embeddings"] = model.tie_embeddings;
+  // transformers 5 reads dtype, and 4 torch_dtype.
+  if (config.contains("architectures")) config["dtype"] = config["torch_dtype"] = "float32";
+  return checkpoint::canonical_text(config);
 }
 
 NameEndings transposed_endings(const std::string& config) {

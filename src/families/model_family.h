@@ -60,6 +60,10 @@ struct ModelDescription {
 [[nodiscard]] ModelDescription describe_model(const std::string& config, const std::string& what,
                                               Purpose purpose, const HasTensor& has_tensor);
 
+/// The config.json with which transformers 4 and 5 load exported weights of the model. Where transformers has
+/// no such model, it lists the options of this one.
+[[nodiscard]] std::string hugging_face_config(const ModelOptions& model);
+
 /// Returns the name endings of the matrices that Hugging Face stores with rows and columns exchanged (the
 /// Conv1D layers of GPT-2). None for a model that describe_model() does not know.
 [[nodiscard]] NameEndings transposed_endings(const std::string& config);
@@ -70,6 +74,12 @@ void describe_llama(ModelConfig& config, const HasTensor& has_tensor, ModelDescr
 void describe_gpt2(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
 void describe_gpt_neox(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
 void describe_t5(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
+
+/// The inverse of each: members of hugging_face_config(), without those that it states for all families.
+[[nodiscard]] checkpoint::Json llama_config(const ModelOptions& model);
+[[nodiscard]] checkpoint::Json gpt2_config(const ModelOptions& model);
+[[nodiscard]] checkpoint::Json gpt_neox_config(const ModelOptions& model);
+[[nodiscard]] checkpoint::Json t5_config(const ModelOptions& model);
 
 /// Refuses, on import, a head of which rotary positions would not turn pairs of elements.
 void require_pairs(const ModelConfig& config, const ModelOptions& model);

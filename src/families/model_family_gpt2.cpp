@@ -13,6 +13,14 @@ void check_computed(const ModelConfig& config) {
   config.require_flag("is_encoder_decoder", false);
 }
 
+constexpr StatedSize kGpt2Sizes[]{
+    {"n_embd", &ModelOptions::hidden_size, model_ranges::kHiddenSize, 768},
+    {"vocab_size", &ModelOptions::vocab_size, model_ranges::kVocabSize, 50257},
+    {"n_positions", &ModelOptions::max_positions, model_ranges::kMaxPositions, 1024},
+    {"n_layer", &ModelOptions::layers, model_ranges::kLayers, 12},
+    {"n_head", &ModelOptions::heads, model_ranges::kHeads, 12},
+};
+
 constexpr double kDefaultDropout = 0.1;
 
 /// One rate after the embeddings and in the blocks.
@@ -38,13 +46,9 @@ void describe_gpt2(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelDe
   config.take_other_name("n_head", "num_attention_heads");
   config.take_other_name("n_layer", "num_hidden_layers");
   ModelOptions options{.kind = ModelKind::kGpt2};
-  options.hidden_size = config.size_or("n_embd", 768, model_ranges::kHiddenSize);
+  config.read(kGpt2Sizes, options);
   options.intermediate_size =
       config.size_or("n_inner", 4 * options.hidden_size, model_ranges::kIntermediateSize);
-  options.vocab_size = config.size_or("vocab_size", 50257, model_ranges::kVocabSize);
-  options.max_positions = config.size_or("n_positions", 1024, model_ranges::kMaxPositions);
-  options.layers = config.size_or("n_layer", 12, model_ranges::kLayers);
-  options.heads = config.size_or("n_head", 12, model_ranges::kHeads);
   options.tie_embeddings = config.flag_or("tie_word_embeddings", true);
   if (options.hidden_size % options.heads != 0)
     config.fail(str("n_head ", options.heads, " does not divide n_embd ", options.hidden_size));
@@ -58,6 +62,20 @@ void describe_gpt2(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelDe
   if (options.tie_embeddings) model.tied.push_back({"lm_head.weight", "transformer.wte.weight"});
   model.ignored = {".attn.bias", ".attn.masked_bias"};  // the causal mask
   config.check_all_known(kNeutral);
+}
+
+checkpoint::Json gpt2_config(const ModelOptions& model) {
+  checkpoint::Json config = stated(kGpt2Sizes, model);
+  config.update({{"architectures", {"GPT2LMHeadModel"}},
+                 {"n_ctx", model.max_positions},
+                 {"n_inner", model.intermediate_size},
+                 {"activation_function", "gelu_new"},
+                 {"layer_norm_epsilon", model.norm_eps},
+                 {"initializer_range", model.init_std},
+                 {"embd_pdrop", model.dropout},
+                 {"resid_pdrop", model.dropout},
+                 {"attn_pdrop", 0.0}});
+  return config;
 }
 
 }  // namespace echelon::families

@@ -6,14 +6,18 @@
 namespace echelon::families {
 namespace {
 
+constexpr StatedSize kNeoXSizes[]{
+    {"vocab_size", &ModelOptions::vocab_size, model_ranges::kVocabSize, 50432},
+    {"hidden_size", &ModelOptions::hidden_size, model_ranges::kHiddenSize, 6144},
+    {"intermediate_size", &ModelOptions::intermediate_size, model_ranges::kIntermediateSize, 24576},
+    {"num_hidden_layers", &ModelOptions::layers, model_ranges::kLayers, 44},
+    {"num_attention_heads", &ModelOptions::heads, model_ranges::kHeads, 64},
+    {"max_position_embeddings", &ModelOptions::max_positions, model_ranges::kMaxPositions, 2048},
+};
+
 ModelOptions read_options(const ModelConfig& config) {
   ModelOptions model{.kind = ModelKind::kGptNeoX};
-  model.vocab_size = config.size_or("vocab_size", 50432, model_ranges::kVocabSize);
-  model.hidden_size = config.size_or("hidden_size", 6144, model_ranges::kHiddenSize);
-  model.intermediate_size = config.size_or("intermediate_size", 24576, model_ranges::kIntermediateSize);
-  model.layers = config.size_or("num_hidden_layers", 44, model_ranges::kLayers);
-  model.heads = config.size_or("num_attention_heads", 64, model_ranges::kHeads);
-  model.max_positions = config.size_or("max_position_embeddings", 2048, model_ranges::kMaxPositions);
+  config.read(kNeoXSizes, model);
   model.norm_eps = config.real_or("layer_norm_eps", 1e-5, model_ranges::kNormEps);
   model.dropout = config.real_or("hidden_dropout", 0.0, model_ranges::kDropout);
   const std::string activation = config.text_or("hidden_act", "gelu");
@@ -52,6 +56,25 @@ void describe_gpt_neox(ModelConfig& config, const HasTensor& /*has_tensor*/, Mod
   description.ignored = {".attention.bias", ".attention.masked_bias", "rotary_emb.inv_freq"};
   // transformers does not read the last two, which GPT-NeoX-20B has.
   config.check_all_known("classifier_dropout attention_probs_dropout_prob hidden_dropout_prob");
+}
+
+checkpoint::Json gpt_neox_config(const ModelOptions& model) {
+  checkpoint::Json config = stated(kNeoXSizes, model);
+  config.update({{"architectures", {"GPTNeoXForCausalLM"}},
+                 {"layer_norm_eps", model.norm_eps},
+                 {"hidden_act", word_of(model.hidden_act)},
+                 {"hidden_dropout", model.dropout},
+                 {"attention_dropout", 0.0},
+                 {"attention_bias", true},
+                 {"use_parallel_residual", model.use_parallel_residual},
+                 {"rotary_pct", model.partial_rotary_factor},
+                 {"rotary_emb_base", model.rope_theta},
+                 {"rope_parameters",
+                  {{"rope_type", "default"},
+                   {"rope_theta", model.rope_theta},
+                   {"partial_rotary_factor", model.partial_rotary_factor}}},
+                 {"initializer_range", model.init_std}});
+  return config;
 }
 
 }  // namespace echelon::families

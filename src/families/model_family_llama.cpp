@@ -27,6 +27,14 @@ struct LlamaLike {
   std::int64_t full_every = 4;  ///< without layer_types
 };
 
+constexpr StatedSize kLlamaSizes[]{
+    {"hidden_size", &ModelOptions::hidden_size, model_ranges::kHiddenSize},
+    {"intermediate_size", &ModelOptions::intermediate_size, model_ranges::kIntermediateSize},
+    {"vocab_size", &ModelOptions::vocab_size, model_ranges::kVocabSize},
+    {"num_hidden_layers", &ModelOptions::layers, model_ranges::kLayers},
+    {"num_attention_heads", &ModelOptions::heads, model_ranges::kHeads},
+};
+
 constexpr std::int64_t kMaxWindowLayers = 28;
 constexpr std::int64_t kNoRopeEvery = 4;
 
@@ -69,13 +77,17 @@ std::int64_t head_size_of(const ModelConfig& config, const LlamaLike& family, co
   return model.hidden_size / model.heads;
 }
 
+Json layer_types(const ModelOptions& model) {
+  Json types = Json::array();
+  for (std::int64_t block = 0; block < model.layers; ++block)
+    types.push_back(has_window(model, block) ? "sliding_attention" : "full_attention");
+  return types;
+}
+
 /// Refuses kinds of layers other than what the window, its first block and the period say.
 void check_layer_types(const ModelConfig& config, const ModelOptions& model, const char* said_by) {
   if (!config.has("layer_types")) return;
-  Json expected = Json::array();
-  for (std::int64_t block = 0; block < model.layers; ++block)
-    expected.push_back(has_window(model, block) ? "sliding_attention" : "full_attention");
-  if (config["layer_types"] != expected) config.differs(str("'layer_types' is not what ", said_by));
+  if (config["layer_types"] != layer_types(model)) config.differs(str("'layer_types' is not what ", said_by));
 }
 
 /// Returns the number of the first element that is `value`, counted from 1; 0: there is none, or no list.
@@ -116,6 +128,14 @@ void read_window(const ModelConfig& config, const LlamaLike& family, ModelOption
   check_layer_types(config, model, "'sliding_window' and 'max_window_layers' say");
 }
 
+/// A 1 for each block with rotary positions, a 0 for each without.
+Json rope_layers(const ModelOptions& model) {
+  Json rotated = Json::array();
+  for (std::int64_t block = 0; block < model.layers; ++block)
+    rotated.push_back(has_rope(model, block) ? 1 : 0);
+  return rotated;
+}
+
 void read_smollm3(const ModelConfig& config, ModelOptions& model) {
   config.require_flag("use_sliding_window", false);
   for (const char* unused : {"sliding_window", "max_window_layers"}) (void)config.has(unused);
@@ -124,10 +144,7 @@ void read_smollm3(const ModelConfig& config, ModelOptions& model) {
   if (config.has("no_rope_layers")) {
     const Json& rotated = config["no_rope_layers"];
     model.no_rope_every = first_of(rotated, 0);
-    Json expected = Json::array();
-    for (std::int64_t block = 0; block < model.layers; ++block)
-      expected.push_back(has_rope(model, block) ? 1 : 0);
-    if (rotated != expected)
+    if (rotated != rope_layers(model))
       config.differs("'no_rope_layers' is not a 0 after every so many 1, one number for each block");
   }
   if (model.no_rope_every == 1) config.differs("no block has rotary positions");
@@ -158,11 +175,7 @@ void read_own(const ModelConfig& config, ModelOptions& model) {
 
 ModelOptions read_sizes(const ModelConfig& config, const LlamaLike& family) {
   ModelOptions model{.kind = family.kind};
-  model.hidden_size = config.size("hidden_size", model_ranges::kHiddenSize);
-  model.intermediate_size = config.size("intermediate_size", model_ranges::kIntermediateSize);
-  model.vocab_size = config.size("vocab_size", model_ranges::kVocabSize);
-  model.layers = config.size("num_hidden_layers", model_ranges::kLayers);
-  model.heads = config.size("num_attention_heads", model_ranges::kHeads);
+  config.read(kLlamaSizes, model);
   model.kv_heads = family.states_kv_heads
                        ? config.size("num_key_value_heads", model_ranges::kHeads)
                        : config.size_or("num_key_value_heads", model.heads, model_ranges::kHeads);
@@ -176,12 +189,52 @@ ModelOptions read_sizes(const ModelConfig& config, const LlamaLike& family) {
   return model;
 }
 
+const LlamaLike& llama_like(std::string_view model_type) {
+  return *std::ranges::find_if(llama_likes(),
+                               [&](const LlamaLike& row) { return word_of(row.kind) == model_type; });
+}
+
+void state_window(Json& config, const ModelOptions& model) {
+  const Windows windows = find_llama_family(model.kind)->windows;
+  if (windows == Windows::kNone) return;
+  config["sliding_window"] = model.window > 0 ? Json(model.window) : Json();
+  if (windows == Windows::kLayerTypes) {
+    config["layer_types"] = layer_types(model);
+    // transformers 4 makes the mask of a window that no layer has.
+    if (model.window == 0) config["sliding_window"] = model.max_positions;
+  } else if (windows == Windows::kFromLayer) {
+    config["use_sliding_window"] = model.window > 0;
+    config["max_window_layers"] = model.window > 0 ? model.window_from_layer : model.layers;
+  }
+}
+
+/// Members that only some families have.
+void state_own(Json& config, const ModelOptions& model) {
+  if (model.kind == ModelKind::kLlama || model.kind == ModelKind::kSmolLm3 ||
+      model.kind == ModelKind::kGranite)
+    config["mlp_bias"] = false;
+  if (model.kind == ModelKind::kSmolLm3) {
+    config["no_rope_layers"] = rope_layers(model);
+    if (model.no_rope_every > 0) config["no_rope_layer_interval"] = model.no_rope_every;
+  }
+  if (model.kind == ModelKind::kGranite) {
+    config["embedding_multiplier"] = model.embedding_multiplier;
+    config["residual_multiplier"] = model.residual_multiplier;
+    config["attention_multiplier"] = attention_scale(model);
+    config["logits_scaling"] = model.logits_scaling;
+  }
+  if (model.kind == ModelKind::kGemma3Text) {
+    config["hidden_activation"] = "gelu_pytorch_tanh";
+    config["query_pre_attn_scalar"] =
+        model.query_pre_attn_scalar > 0 ? model.query_pre_attn_scalar : head_size(model);
+    config.erase("hidden_act");
+  }
+}
+
 }  // namespace
 
 void describe_llama(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelDescription& description) {
-  const std::string type = config.text_or("model_type", "");
-  const LlamaLike& family =
-      *std::ranges::find_if(llama_likes(), [&](const LlamaLike& row) { return word_of(row.kind) == type; });
+  const LlamaLike& family = llama_like(config.text_or("model_type", ""));
   ModelOptions model = read_sizes(config, family);
   for (const char* flag : {"attention_bias", "mlp_bias", "add_cross_attention", "is_encoder_decoder"})
     config.require_flag(flag, false);
@@ -210,6 +263,23 @@ void describe_llama(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelD
   description.ignored = {"rotary_emb.inv_freq"};  // of each layer, or of the model
   // auto_map: code for versions of transformers without the family.
   config.check_all_known(model.kind == ModelKind::kPhi3 ? "auto_map" : "");
+}
+
+Json llama_config(const ModelOptions& model) {
+  Json config = stated(kLlamaSizes, model);
+  config.update({{"architectures", {find_llama_family(model.kind)->architecture}},
+                 {"num_key_value_heads", model.kv_heads},
+                 {"head_dim", head_size(model)},
+                 {"max_position_embeddings", model.max_positions},
+                 {"rms_norm_eps", model.norm_eps},
+                 {"hidden_act", "silu"},
+                 {"attention_bias", false},
+                 {"initializer_range", model.init_std},
+                 {"pad_token_id", nullptr}});
+  config.update(Json(rope_members(model, llama_like(word_of(model.kind)).rope)));
+  state_window(config, model);
+  state_own(config, model);
+  return config;
 }
 
 }  // namespace echelon::families

@@ -5,6 +5,18 @@
 namespace echelon::families {
 namespace {
 
+constexpr StatedSize kT5Sizes[]{
+    {"vocab_size", &ModelOptions::vocab_size, model_ranges::kVocabSize, 32128},
+    {"d_model", &ModelOptions::hidden_size, model_ranges::kHiddenSize, 512},
+    {"d_ff", &ModelOptions::intermediate_size, model_ranges::kIntermediateSize, 2048},
+    {"num_layers", &ModelOptions::layers, model_ranges::kLayers, 6},
+    {"num_heads", &ModelOptions::heads, model_ranges::kHeads, 8},
+    {"d_kv", &ModelOptions::head_size, model_ranges::kHeadSize, 64},
+    {"relative_attention_num_buckets", &ModelOptions::relative_buckets, model_ranges::kRelativeBuckets, 32},
+    {"relative_attention_max_distance", &ModelOptions::relative_max_distance,
+     model_ranges::kRelativeMaxDistance, 128},
+};
+
 bool is_gated(const ModelConfig& config) {
   const std::string feed_forward = config.text_or("feed_forward_proj", "relu");
   const bool gated = feed_forward == "gated-gelu";
@@ -53,17 +65,8 @@ void describe_t5(ModelConfig& config, const HasTensor& has_tensor, ModelDescript
   config.take_other_name("num_layers", "num_hidden_layers");
   config.take_other_name("d_kv", "head_dim");
   ModelOptions options{.kind = ModelKind::kT5,
-                       .vocab_size = config.size_or("vocab_size", 32128, model_ranges::kVocabSize),
-                       .hidden_size = config.size_or("d_model", 512, model_ranges::kHiddenSize),
-                       .intermediate_size = config.size_or("d_ff", 2048, model_ranges::kIntermediateSize),
-                       .layers = config.size_or("num_layers", 6, model_ranges::kLayers),
-                       .heads = config.size_or("num_heads", 8, model_ranges::kHeads),
-                       .head_size = config.size_or("d_kv", 64, model_ranges::kHeadSize),
-                       .feed_forward = is_gated(config) ? FeedForward::kGatedGelu : FeedForward::kRelu,
-                       .relative_buckets = config.size_or("relative_attention_num_buckets", 32,
-                                                          model_ranges::kRelativeBuckets),
-                       .relative_max_distance = config.size_or("relative_attention_max_distance", 128,
-                                                               model_ranges::kRelativeMaxDistance)};
+                       .feed_forward = is_gated(config) ? FeedForward::kGatedGelu : FeedForward::kRelu};
+  config.read(kT5Sizes, options);
   options.decoder_layers = config.size_or("num_decoder_layers", options.layers, model_ranges::kDecoderLayers);
   const Head head = head_of(config, has_tensor);
   options.tie_embeddings = head.tied;
@@ -85,6 +88,24 @@ void describe_t5(ModelConfig& config, const HasTensor& has_tensor, ModelDescript
   // The published T5 1.0 files have a table that no version of the model uses.
   model.ignored = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
   config.check_all_known("n_positions");  // unused
+}
+
+checkpoint::Json t5_config(const ModelOptions& model) {
+  const bool gated = model.feed_forward == FeedForward::kGatedGelu;
+  checkpoint::Json config = stated(kT5Sizes, model);
+  config.update({{"architectures", {"T5ForConditionalGeneration"}},
+                 {"is_encoder_decoder", true},
+                 {"d_kv", head_size(model)},
+                 {"num_decoder_layers", decoder_layers(model)},
+                 {"dropout_rate", model.dropout},
+                 {"layer_norm_epsilon", model.norm_eps},
+                 {"initializer_factor", 1.0},
+                 {"feed_forward_proj", gated ? "gated-gelu" : "relu"},
+                 {"dense_act_fn", gated ? "gelu_new" : "relu"},
+                 {"is_gated_act", gated},
+                 {"decoder_start_token_id", 0},
+                 {"pad_token_id", 0}});
+  return config;
 }
 
 }  // namespace echelon::families

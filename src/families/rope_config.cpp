@@ -166,15 +166,16 @@ ConfigMembers members_of(const ModelOptions& model, Json json, const RopeSpellin
     // transformers 4 takes these three members only.
     members["rope_scaling"] = {
         {"type", "longrope"}, {"short_factor", json["short_factor"]}, {"long_factor", json["long_factor"]}};
-    members[kOriginal] = scaling.original_positions;
+    members[kOriginal] = original_positions(model);
   }
-  if (scaling.original_positions > 0) json[kOriginal] = scaling.original_positions;
+  if (scaling.kind != RopeKind::kDefault && scaling.kind != RopeKind::kLinear)
+    json[kOriginal] = original_positions(model);
   if (scaling.kind != RopeKind::kDefault && !spelling.as_phi3) members["rope_scaling"] = json;
   json["rope_theta"] = model.rope_theta;
   if (spelling.partial) json[kPartial] = members[kPartial] = model.partial_rotary_factor;
-  if (model.window_rope_theta > 0) members[kLocal] = model.window_rope_theta;
+  const double theta = model.window_rope_theta > 0 ? model.window_rope_theta : model.rope_theta;
+  if (spelling.window_theta) members[kLocal] = theta;
   if (spelling.by_layer_type) {
-    const double theta = model.window_rope_theta > 0 ? model.window_rope_theta : model.rope_theta;
     json = {{kFull, json}, {kSliding, {{"rope_type", "default"}, {"rope_theta", theta}}}};
   }
   members["rope_parameters"] = std::move(json);
@@ -205,6 +206,28 @@ ConfigMembers read_rope(ModelConfig& config, ModelOptions& model, const RopeSpel
       read_scaling(config, json, config.inside(stated.front().first), model.max_positions, spelling);
   if (spelling.window_theta)
     model.window_rope_theta = config.real_or(kLocal, *spelling.window_theta, model_ranges::kRopeTheta);
+  return members_of(model, std::move(json), spelling);
+}
+
+ConfigMembers rope_members(const ModelOptions& model, const RopeSpelling& spelling) {
+  const RopeScalingOptions& rope = model.rope_scaling;
+  Json json{{"rope_type", word_of(rope.kind)}};
+  if (rope.kind == RopeKind::kLongRope) {
+    json["short_factor"] = rope.short_factor;
+    json["long_factor"] = rope.long_factor;
+  } else if (rope.kind != RopeKind::kDefault) {
+    json["factor"] = rope.factor;
+  }
+  if (rope.kind == RopeKind::kLlama3) {
+    json["low_freq_factor"] = rope.low_freq_factor;
+    json["high_freq_factor"] = rope.high_freq_factor;
+  }
+  if (rope.kind == RopeKind::kYarn) {
+    json["beta_fast"] = rope.beta_fast;
+    json["beta_slow"] = rope.beta_slow;
+    json["truncate"] = rope.truncate;
+    if (rope.attention_factor > 0) json["attention_factor"] = rope.attention_factor;
+  }
   return members_of(model, std::move(json), spelling);
 }
 

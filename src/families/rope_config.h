@@ -27,4 +27,7 @@ struct RopeSpelling {
 [[nodiscard]] ConfigMembers read_rope(ModelConfig& config, ModelOptions& model,
                                       const RopeSpelling& spelling = {});
 
+/// The members with which read_rope() reads these positions.
+[[nodiscard]] ConfigMembers rope_members(const ModelOptions& model, const RopeSpelling& spelling);
+
 }  // namespace echelon::families

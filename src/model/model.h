@@ -58,9 +58,6 @@ class Model {
   /// encoder-decoder. Throws Error(kUsage) for a model that cannot generate.
   [[nodiscard]] virtual std::unique_ptr<Decoder> decoder(const Batch& prompts) const;
 
-  /// The config.json with which transformers can load exported weights.
-  [[nodiscard]] virtual std::string hugging_face_config() const = 0;
-
   /// Used for MFU: 6 operations per token and weight of a matrix product, plus attention (PaLM, appendix B).
   [[nodiscard]] virtual SampleFlops flops_per_sample(const SampleShape& shape) const = 0;
 

@@ -40,7 +40,6 @@ class Sequence final : public Model {
     }
     return x.square().sum() * gradient_scale;
   }
-  std::string hugging_face_config() const override { return "{}"; }
   SampleFlops flops_per_sample(const SampleShape&) const override { return {}; }
 
  private:

@@ -27,6 +27,7 @@
 #include "base/str.h"
 #include "checkpoint/read/reader.h"
 #include "data/loader.h"
+#include "families/model_family.h"
 #include "job.h"
 #include "optim/parameter_groups.h"
 #include "recipe/load.h"
@@ -135,7 +136,7 @@ void write_index(const Case& c, const ShardedModel& model, const Communicator& c
                    {"slice_bytes", model.slice_bytes()},
                    {"loss", loss},
                    {"scale", scale},
-                   {"config", Json::parse(model.model().hugging_face_config())},
+                   {"config", Json::parse(families::hugging_face_config(c.recipe.model))},
                    {"pieces", pieces_of(model)}};
   std::ofstream(c.output / str("rank-", comm.rank(), ".json")) << index.dump();
 }

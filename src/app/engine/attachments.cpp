@@ -10,6 +10,7 @@
 #include "data/chat/chat_encoder.h"
 #include "data/loader.h"
 #include "data/prepared.h"
+#include "families/model_family.h"
 #include "recipe/load.h"
 #include "shapes/lora.h"
 #include "text/sentencepiece/sentencepiece_json.h"
@@ -96,10 +97,9 @@ RunTexts run_texts(const Recipe& recipe) {
   return texts;
 }
 
-std::map<std::string, std::string> attachments_of(const Recipe& recipe, const Model& model,
-                                                  const RunTexts& texts) {
+std::map<std::string, std::string> attachments_of(const Recipe& recipe, const RunTexts& texts) {
   std::map<std::string, std::string> files{{"recipe.yaml", to_yaml(recipe)},
-                                           {"config.json", model.hugging_face_config()}};
+                                           {"config.json", families::hugging_face_config(recipe.model)}};
   if (recipe.lora.rank > 0) files["adapter_config.json"] = adapter_config(recipe.model, recipe.lora);
   if (takes_images(recipe.model.kind)) return files;
   if (texts.tokenizer != nullptr) {

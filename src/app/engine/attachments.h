@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "model/model.h"
 #include "recipe/recipe.h"
 #include "text/tokenizer.h"
 #include "train/eval/run_evaluation.h"
@@ -27,8 +26,7 @@ struct RunTexts {
 /// exported: recipe.yaml, the model's config.json, and the data's tokenizer (a sentencepiece model also as
 /// tokenizer.json, if there is one), with the template of chats. It is logged if no token is known to end
 /// turns of the chats. Throws Error(kData).
-[[nodiscard]] std::map<std::string, std::string> attachments_of(const Recipe& recipe, const Model& model,
-                                                                const RunTexts& texts);
+[[nodiscard]] std::map<std::string, std::string> attachments_of(const Recipe& recipe, const RunTexts& texts);
 
 /// Sets the special ids in a config.json, and returns those that end a text. They are those of `earlier`, the
 /// config.json of what the run goes on from (empty: none), if it states ends or the data have no tokenizer;

@@ -165,7 +165,7 @@ struct Inputs {
 };
 
 /// Collective: if one rank cannot open an input, all ranks throw.
-Inputs open_inputs(const Recipe& recipe, std::uint64_t seed, const Model& model, Communicator& comm) {
+Inputs open_inputs(const Recipe& recipe, std::uint64_t seed, Communicator& comm) {
   Inputs inputs;
   const bool lead = comm.rank() == 0;
   if (lead) log::note("starting: opening the data");
@@ -176,7 +176,7 @@ Inputs open_inputs(const Recipe& recipe, std::uint64_t seed, const Model& model,
     const bool generates = recipe.data.validation.generate > 0 || !recipe.evaluation.tasks.empty();
     if (lead || generates) inputs.texts = run_texts(recipe);
     inputs.evaluation = evaluation_of(recipe, inputs.texts);
-    if (lead) inputs.files = attachments_of(recipe, model, inputs.texts);
+    if (lead) inputs.files = attachments_of(recipe, inputs.texts);
   });
   return inputs;
 }
@@ -299,7 +299,7 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   AgreedStop stop(life.signal, *comm);
   if (stops_after("opening the run folder", stop)) return kStopped;
   auto model = build_model(recipe.model, plan.precision.types(), compute.device, recipe.lora);
-  Inputs inputs = open_inputs(recipe, plan.seed, *model, *comm);
+  Inputs inputs = open_inputs(recipe, plan.seed, *comm);
   life.start.done("data");
   if (stops_after("opening the data", stop)) return kStopped;
   // Weights and gradients use the device communicator; agreement between ranks uses MPI between hosts.

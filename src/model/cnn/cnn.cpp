@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "model/ops/ops.h"
 
@@ -46,16 +45,6 @@ at::Tensor Cnn::logits(const Batch& batch) {
     return ops::dropout(at::relu(fc1_.product.forward(in)), options_.dropout, draws, "dropout2");
   });
   return fc2_.layer->run(x, [this](const at::Tensor& in) { return fc2_.product.forward(in); });
-}
-
-std::string Cnn::hugging_face_config() const {
-  // transformers has no such model, so this lists the options of this one.
-  const nlohmann::json config{{"model_type", "cnn"},
-                              {"image_size", options_.image_size},
-                              {"num_channels", options_.channels},
-                              {"num_labels", options_.classes},
-                              {"dropout", options_.dropout}};
-  return config.dump(2) + "\n";
 }
 
 SampleFlops Cnn::flops_per_sample(const SampleShape& /*shape*/) const {

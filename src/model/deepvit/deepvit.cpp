@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/str.h"
 #include "model/ops/products/product.h"
@@ -61,22 +60,6 @@ Attend DeepVit::attend(std::size_t number, const Batch& draws) const {
     const at::Tensor out = ops::matmul(normed_maps.permute({0, 3, 1, 2}), split.select(0, 2));
     return out.permute({0, 2, 1, 3}).reshape({qkv.size(0), options_.hidden_size});
   };
-}
-
-std::string DeepVit::hugging_face_config() const {
-  // transformers has no such model, so this lists the options of this one.
-  const nlohmann::json config{{"model_type", "deepvit"},
-                              {"hidden_size", options_.hidden_size},
-                              {"intermediate_size", options_.intermediate_size},
-                              {"num_hidden_layers", options_.layers},
-                              {"num_attention_heads", options_.heads},
-                              {"dropout", options_.dropout},
-                              {"layer_norm_eps", options_.norm_eps},
-                              {"image_size", options_.image_size},
-                              {"patch_size", options_.patch_size},
-                              {"num_channels", options_.channels},
-                              {"num_labels", options_.classes}};
-  return config.dump(2) + "\n";
 }
 
 SampleFlops DeepVit::flops_per_sample(const SampleShape& /*shape*/) const {

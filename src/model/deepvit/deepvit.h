@@ -12,7 +12,6 @@ class DeepVit : public PatchClassifier {
  public:
   DeepVit(const ModelOptions& options, const ModelTypes& types);
 
-  std::string hugging_face_config() const override;
   SampleFlops flops_per_sample(const SampleShape& shape) const override;
 
  private:

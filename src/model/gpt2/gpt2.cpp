@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/str.h"
@@ -54,28 +53,6 @@ at::Tensor Gpt2::embedded(const at::Tensor& ids, const Pass& pass) const {
 
 Activation Gpt2::activation(std::size_t block) const {
   return {[bias = up_biases_[block]](const at::Tensor& up) { return ops::bias_gelu(up, *bias); }};
-}
-
-std::string Gpt2::hugging_face_config() const {
-  const nlohmann::json config{{"architectures", {"GPT2LMHeadModel"}},
-                              {"model_type", "gpt2"},
-                              {"vocab_size", options_.vocab_size},
-                              {"n_positions", options_.max_positions},
-                              {"n_ctx", options_.max_positions},
-                              {"n_embd", options_.hidden_size},
-                              {"n_inner", options_.intermediate_size},
-                              {"n_layer", options_.layers},
-                              {"n_head", options_.heads},
-                              {"activation_function", "gelu_new"},
-                              {"layer_norm_epsilon", options_.norm_eps},
-                              {"initializer_range", options_.init_std},
-                              {"embd_pdrop", options_.dropout},
-                              {"resid_pdrop", options_.dropout},
-                              {"attn_pdrop", 0.0},
-                              {"tie_word_embeddings", options_.tie_embeddings},
-                              {"torch_dtype", "float32"},
-                              {"dtype", "float32"}};
-  return config.dump(2) + "\n";
 }
 
 double Gpt2::looked_up() const {

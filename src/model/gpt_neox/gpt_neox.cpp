@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/str.h"
 
 namespace echelon {
@@ -48,34 +46,6 @@ Attend GptNeoX::attend_in(std::size_t block, const Pass& pass) const {
 Activation GptNeoX::activation(std::size_t /*block*/) const {
   const char* form = options_.hidden_act == HiddenAct::kGelu ? "none" : "tanh";
   return {[form](const at::Tensor& up) { return at::gelu(up, form); }};
-}
-
-std::string GptNeoX::hugging_face_config() const {
-  const nlohmann::json config{{"architectures", {"GPTNeoXForCausalLM"}},
-                              {"model_type", "gpt_neox"},
-                              {"vocab_size", options_.vocab_size},
-                              {"hidden_size", options_.hidden_size},
-                              {"intermediate_size", options_.intermediate_size},
-                              {"num_hidden_layers", options_.layers},
-                              {"num_attention_heads", options_.heads},
-                              {"max_position_embeddings", options_.max_positions},
-                              {"layer_norm_eps", options_.norm_eps},
-                              {"hidden_act", std::string(word_of(options_.hidden_act))},
-                              {"hidden_dropout", options_.dropout},
-                              {"attention_dropout", 0.0},
-                              {"attention_bias", true},
-                              {"use_parallel_residual", options_.use_parallel_residual},
-                              {"rotary_pct", options_.partial_rotary_factor},
-                              {"rotary_emb_base", options_.rope_theta},
-                              {"rope_parameters",
-                               {{"rope_type", "default"},
-                                {"rope_theta", options_.rope_theta},
-                                {"partial_rotary_factor", options_.partial_rotary_factor}}},
-                              {"initializer_range", options_.init_std},
-                              {"tie_word_embeddings", options_.tie_embeddings},
-                              {"torch_dtype", "float32"},
-                              {"dtype", "float32"}};
-  return config.dump(2) + "\n";
 }
 
 }  // namespace echelon

@@ -11,8 +11,6 @@ class GptNeoX : public CausalModel {
  public:
   GptNeoX(const ModelOptions& options, const ModelTypes& types, at::Device device, const LoraOptions& lora);
 
-  std::string hugging_face_config() const override;
-
  private:
   void add_block(const std::string& name, const ShapeTable& shapes);
   Attend attend_in(std::size_t block, const Pass& pass) const override;

@@ -12,8 +12,6 @@ class Llama : public CausalModel {
   Llama(const ModelOptions& options, const ModelTypes& types, at::Device device,
         const LoraOptions& lora = {});
 
-  std::string hugging_face_config() const override;
-
  private:
   void add_block(const std::string& name, const ShapeTable& shapes);
   at::Tensor embedded(const at::Tensor& ids, const Pass& pass) const override;

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/str.h"
@@ -168,34 +167,6 @@ at::Tensor T5::loss(const Batch& batch, double gradient_scale) {
 
 std::unique_ptr<Decoder> T5::decoder(const Batch& prompts) const {
   return std::make_unique<TokenByToken>(*this, prompts);
-}
-
-std::string T5::hugging_face_config() const {
-  const bool gated = options_.feed_forward == FeedForward::kGatedGelu;
-  const nlohmann::json config{{"architectures", {"T5ForConditionalGeneration"}},
-                              {"model_type", "t5"},
-                              {"is_encoder_decoder", true},
-                              {"vocab_size", options_.vocab_size},
-                              {"d_model", options_.hidden_size},
-                              {"d_kv", head_size(options_)},
-                              {"d_ff", options_.intermediate_size},
-                              {"num_layers", options_.layers},
-                              {"num_decoder_layers", decoder_layers(options_)},
-                              {"num_heads", options_.heads},
-                              {"relative_attention_num_buckets", options_.relative_buckets},
-                              {"relative_attention_max_distance", options_.relative_max_distance},
-                              {"dropout_rate", options_.dropout},
-                              {"layer_norm_epsilon", options_.norm_eps},
-                              {"initializer_factor", 1.0},
-                              {"feed_forward_proj", gated ? "gated-gelu" : "relu"},
-                              {"dense_act_fn", gated ? "gelu_new" : "relu"},
-                              {"is_gated_act", gated},
-                              {"tie_word_embeddings", options_.tie_embeddings},
-                              {"torch_dtype", "float32"},
-                              {"dtype", "float32"},
-                              {"decoder_start_token_id", kStart},
-                              {"pad_token_id", kStart}};
-  return config.dump(2) + "\n";
 }
 
 SampleFlops T5::flops_per_sample(const SampleShape& shape) const {

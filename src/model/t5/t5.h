@@ -17,7 +17,6 @@ class T5 : public Model {
   at::Tensor loss(const Batch& batch, double gradient_scale) override;
   /// `prompts`: sources, the input of the encoder.
   std::unique_ptr<Decoder> decoder(const Batch& prompts) const override;
-  std::string hugging_face_config() const override;
   SampleFlops flops_per_sample(const SampleShape& shape) const override;
 
  private:

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/str.h"
 
@@ -51,35 +50,6 @@ Attend Vit::attend(std::size_t /*block*/, const Batch& draws) const {
   return [geometry, samples = draws.by_sample](const at::Tensor& qkv, const LayerInputs&) {
     return ops::self_attention(qkv, samples, geometry, {});
   };
-}
-
-std::string Vit::hugging_face_config() const {
-  nlohmann::json names = nlohmann::json::object();
-  nlohmann::json numbers = nlohmann::json::object();
-  for (std::int64_t i = 0; i < options_.classes; ++i) {
-    names[std::to_string(i)] = str("LABEL_", i);
-    numbers[str("LABEL_", i)] = i;
-  }
-  const nlohmann::json config{{"architectures", {"ViTForImageClassification"}},
-                              {"model_type", "vit"},
-                              {"hidden_size", options_.hidden_size},
-                              {"intermediate_size", options_.intermediate_size},
-                              {"num_hidden_layers", options_.layers},
-                              {"num_attention_heads", options_.heads},
-                              {"hidden_act", "gelu"},
-                              {"hidden_dropout_prob", options_.dropout},
-                              {"attention_probs_dropout_prob", 0.0},
-                              {"initializer_range", options_.init_std},
-                              {"layer_norm_eps", options_.norm_eps},
-                              {"image_size", options_.image_size},
-                              {"patch_size", options_.patch_size},
-                              {"num_channels", options_.channels},
-                              {"qkv_bias", true},
-                              {"id2label", names},
-                              {"label2id", numbers},
-                              {"torch_dtype", "float32"},
-                              {"dtype", "float32"}};
-  return config.dump(2) + "\n";
 }
 
 SampleFlops Vit::flops_per_sample(const SampleShape& /*shape*/) const {

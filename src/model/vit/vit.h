@@ -11,7 +11,6 @@ class Vit : public PatchClassifier {
  public:
   Vit(const ModelOptions& options, const ModelTypes& types);
 
-  std::string hugging_face_config() const override;
   SampleFlops flops_per_sample(const SampleShape& shape) const override;
 
  private:

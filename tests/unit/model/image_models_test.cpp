@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "model/model.h"
@@ -133,13 +132,6 @@ TEST_P(ImageModel, DropoutDependsOnTheSampleAndTheSeedOnly) {
 
 TEST_P(ImageModel, HasNoNextToken) {
   EXPECT_THROW((void)model_->decoder(Batch{}), Error);
-}
-
-TEST_P(ImageModel, ConfigStatesWhatItWasBuiltFrom) {
-  const auto config = nlohmann::json::parse(model_->hugging_face_config());
-  EXPECT_EQ(config["model_type"], GetParam());
-  EXPECT_EQ(config["image_size"], 12);
-  EXPECT_EQ(config["num_channels"], 3);
 }
 
 TEST(Cnn, HasTheTutorialsParameters) {

@@ -4,8 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "support/small_models.h"
 #include "unit/model/tensors.h"
 
@@ -74,18 +72,6 @@ TEST(Model, LossIsTheSameWithAndWithoutGradients) {
 TEST(Model, GradientScaleMultipliesEveryGradient) {
   test::expect_scaled_gradients(*built(small(true)), language_batch(at::randint(0, 61, {2, 20}, at::kLong)),
                                 1e-6);
-}
-
-TEST(Model, HuggingFaceConfigStatesTheArchitecture) {
-  ModelOptions options = small(true);
-  options.rope_theta = 5e5;
-  const auto config =
-      nlohmann::json::parse(build_model(options, at::kFloat, at::kCPU)->hugging_face_config());
-  EXPECT_EQ(config["architectures"][0], "LlamaForCausalLM");
-  EXPECT_EQ(config["num_key_value_heads"], 2);
-  EXPECT_EQ(config["head_dim"], 6);
-  EXPECT_EQ(config["rope_theta"], 5e5);
-  EXPECT_EQ(config["tie_word_embeddings"], true);
 }
 
 TEST(Model, FlopsCountMatricesSixTimesAndAttention) {

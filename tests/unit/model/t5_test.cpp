@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "model/t5/t5_positions.h"
@@ -212,16 +211,6 @@ TEST(T5, DistancesFallIntoTheBucketsOfThePaper) {
     EXPECT_EQ(bucket(back, -distance), expected) << distance;
     EXPECT_EQ(bucket(back, distance), 0) << "a key behind the query: " << distance;
   }
-}
-
-TEST(T5, HuggingFaceConfigStatesTheArchitecture) {
-  const auto config =
-      nlohmann::json::parse(build_model(small(true), at::kFloat, at::kCPU)->hugging_face_config());
-  EXPECT_EQ(config["architectures"][0], "T5ForConditionalGeneration");
-  EXPECT_EQ(config["feed_forward_proj"], "gated-gelu");
-  EXPECT_EQ(config["d_kv"], 5);
-  EXPECT_EQ(config["num_decoder_layers"], 3);
-  EXPECT_EQ(config["tie_word_embeddings"], false);
 }
 
 TEST(T5, FlopsCountEachTokenWhereItIsMultiplied) {

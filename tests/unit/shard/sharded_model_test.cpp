@@ -435,7 +435,6 @@ class Twice final : public Model {
     const at::Tensor z = layers_[1]->run(y, [this](const at::Tensor& in) { return ops::linear(in, *head_); });
     return z.square().sum() * gradient_scale;
   }
-  std::string hugging_face_config() const override { return "{}"; }
   SampleFlops flops_per_sample(const SampleShape&) const override { return {}; }
   int runs = 0;  ///< of the block
 

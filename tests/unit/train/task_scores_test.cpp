@@ -35,7 +35,6 @@ class Actor final : public Model {
   std::unique_ptr<Decoder> decoder(const Batch& /*prompts*/) const override {
     return std::make_unique<Script>(says_);
   }
-  std::string hugging_face_config() const override { return "{}"; }
   SampleFlops flops_per_sample(const SampleShape& /*shape*/) const override { return {}; }
 
  private:
