@@ -1,5 +1,4 @@
 #pragma once
-#include "optim/options.h"
 #include "optim/update_rule.h"
 
 namespace echelon {

@@ -3,30 +3,13 @@
 #include <ATen/ATen.h>
 
 #include "base/error.h"
-#include "optim/adadelta.h"
-#include "optim/adamw.h"
-#include "optim/anyprecision_adamw.h"
-#include "optim/sgd.h"
 #include "shard/memory/host_memory.h"
 
 namespace echelon {
-
 namespace {
 
 /// A name that no other optimizer uses: the states in a checkpoint tell the optimizer that made it.
 constexpr const char* kMuonMomentum = "muon_momentum";
-
-std::unique_ptr<UpdateRule> make_rule(const OptimOptions& options) {
-  switch (options.kind) {
-    case OptimKind::kAdamW:
-    case OptimKind::kMuon:  // of what is no matrix
-      break;
-    case OptimKind::kAnyPrecisionAdamW: return std::make_unique<AnyPrecisionAdamW>(options);
-    case OptimKind::kSgd: return std::make_unique<Sgd>(options);
-    case OptimKind::kAdadelta: return std::make_unique<Adadelta>(options);
-  }
-  return std::make_unique<AdamW>(options);
-}
 
 }  // namespace
 

@@ -2,9 +2,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "optim/options.h"
 
 namespace echelon {
 
@@ -40,5 +43,8 @@ class UpdateRule {
   /// Updates weights and states of all ranges. Call without autograd.
   virtual void update(const UpdateValues& values, std::span<const UpdateRange> ranges) const = 0;
 };
+
+/// The rule of optim.kind; with Muon that of what is no matrix, AdamW.
+[[nodiscard]] std::unique_ptr<UpdateRule> make_rule(const OptimOptions& options);
 
 }  // namespace echelon

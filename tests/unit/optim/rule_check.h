@@ -14,13 +14,14 @@ inline UpdateRange range_of(const UpdateRule& rule, const at::Tensor& weights) {
   return range;
 }
 
-/// Six updates of two ranges, one of them with gradients multiplied by a quarter, against `Exact`: one weight
-/// in double precision, made from its start, with step(gradient, number, lr, options) and states() in the
-/// rule's order.
+/// Six updates of two ranges by the rule of these options, one of them with gradients multiplied by a
+/// quarter, against `Exact`: one weight in double precision, made from its start, with step(gradient, number,
+/// lr, options) and states() in the rule's order.
 template <class Exact>
-void expect_follows(const UpdateRule& rule, const OptimOptions& options, double tolerance) {
+void expect_follows(const OptimOptions& options, double tolerance) {
+  const auto rule = make_rule(options);
   at::manual_seed(7);
-  std::vector<UpdateRange> ranges{range_of(rule, at::randn({1003})), range_of(rule, at::randn({17}))};
+  std::vector<UpdateRange> ranges{range_of(*rule, at::randn({1003})), range_of(*rule, at::randn({17}))};
   std::vector<std::vector<Exact>> exact;
   for (const UpdateRange& range : ranges) {
     auto& weights = exact.emplace_back();
@@ -36,7 +37,7 @@ void expect_follows(const UpdateRule& rule, const OptimOptions& options, double 
       for (std::size_t i = 0; i < exact[r].size(); ++i)
         exact[r][i].step(factor * static_cast<double>(gradient[i]), number, lr, options);
     }
-    rule.update({number, lr, options.weight_decay, factor}, ranges);
+    rule->update({number, lr, options.weight_decay, factor}, ranges);
   }
   for (std::size_t r = 0; r < ranges.size(); ++r) {
     for (std::size_t i = 0; i < exact[r].size(); ++i) {
@@ -46,7 +47,7 @@ void expect_follows(const UpdateRule& rule, const OptimOptions& options, double 
       ASSERT_EQ(states.size(), ranges[r].states.size());
       for (std::size_t s = 0; s < states.size(); ++s) {
         ASSERT_NEAR(ranges[r].states[s][at].item<double>(), states[s], tolerance)
-            << rule.states()[s].name << " " << i;
+            << rule->states()[s].name << " " << i;
       }
     }
   }

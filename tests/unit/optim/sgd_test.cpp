@@ -1,5 +1,4 @@
-#include "optim/sgd.h"
-
+#include "optim/update_rule.h"
 #include "unit/optim/rule_check.h"
 
 namespace echelon {
@@ -25,12 +24,13 @@ struct Exact {
   bool has_buffer = false;
 };
 
-void expect_exact(const OptimOptions& options) {
-  test::expect_follows<Exact>(Sgd(options), options, 3e-6);
+void expect_exact(OptimOptions options) {
+  options.kind = OptimKind::kSgd;
+  test::expect_follows<Exact>(options, 3e-6);
 }
 
 TEST(Sgd, WithoutMomentumHasNoState) {
-  EXPECT_TRUE(Sgd({.weight_decay = 0.2}).states().empty());
+  EXPECT_TRUE(make_rule({.kind = OptimKind::kSgd, .weight_decay = 0.2})->states().empty());
   expect_exact({.weight_decay = 0.2});
 }
 
