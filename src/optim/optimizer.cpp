@@ -72,8 +72,4 @@ StateBytes state_bytes(const OptimOptions& options) {
   };
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimOptions& options, const ShardedModel& model) {
-  return std::make_unique<Optimizer>(options, model);
-}
-
 }  // namespace echelon

@@ -56,8 +56,4 @@ class Optimizer {
 /// Bytes of optimizer state, including averaged weights. `options` must outlive the function.
 [[nodiscard]] StateBytes state_bytes(const OptimOptions& options);
 
-/// The optimizer of recipe section `optim`.
-[[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(const OptimOptions& options,
-                                                        const ShardedModel& model);
-
 }  // namespace echelon

@@ -33,7 +33,7 @@ class Moved {
  public:
   Moved(Communicator& comm, const ShardOptions& shard)
       : model_(build_model(kModel, at::kFloat, at::kCPU), comm, {.shard = shard}, 3, at::kCPU),
-        optimizer_(make_optimizer(kMuon, model_)) {
+        optimizer_(std::make_unique<Optimizer>(kMuon, model_)) {
     for (int number = 1; number <= 3; ++number) {
       for (const auto& unit : model_.units()) {
         for (const SlicePiece& piece : unit->pieces()) fill(piece, unit->gradient(), number);

@@ -32,7 +32,7 @@ class Trainer {
         model_(build_model(recipe.model, resolve(recipe.precision).types(), at::kCPU, recipe.lora), comm,
                {.shard = recipe.shard, .precision = recipe.precision},
                static_cast<std::uint64_t>(recipe.run.seed), at::kCPU),
-        optim_(make_optimizer(recipe.optim, model_)),
+        optim_(std::make_unique<Optimizer>(recipe.optim, model_)),
         ema_(make_ema(recipe.optim, model_)),
         state_{.model = model_, .optim = *optim_, .data = *data_, .ema = ema_.get()} {}
 

@@ -197,7 +197,7 @@ Trainee make_trainee(const OptimOptions& optim, const RunPlan& plan, at::Device 
     options.initialize = false;  // bring_in() does
     made.model = std::make_unique<ShardedModel>(with_frozen(std::move(model), optim), between_devices,
                                                 options, plan.seed, device);
-    made.optim = make_optimizer(optim, *made.model);
+    made.optim = std::make_unique<Optimizer>(optim, *made.model);
     made.ema = make_ema(optim, *made.model);
   });
   return made;

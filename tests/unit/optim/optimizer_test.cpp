@@ -29,7 +29,7 @@ TEST(Optimizer, StatesStartAsZerosOfWhatIsTrained) {
   kinds.push_back({.kind = OptimKind::kMuon, .lr = 0.1});
   for (const OptimOptions& options : kinds) {
     const SmallModel small(1, 3);
-    const auto optimizer = make_optimizer(options, small.model);
+    const auto optimizer = std::make_unique<Optimizer>(options, small.model);
     EXPECT_EQ(optimizer->kind(), options.kind);
     EXPECT_FALSE(optimizer->states().empty());
     for (const OptimizerState& state : optimizer->states()) {
@@ -66,7 +66,7 @@ TEST(Optimizer, EachGroupMovesByItsOwnNumbers) {
         values[i] -= lr * (gradient + decay * values[i].item<double>());
       }
     });
-    make_optimizer(options, small.model)->step(1, 0.1, 0.5);
+    std::make_unique<Optimizer>(options, small.model)->step(1, 0.1, 0.5);
     for (std::size_t u = 0; u < expected.size(); ++u)
       EXPECT_TRUE(at::allclose(small.masters()[u], expected[u], 1e-6, 1e-7))
           << "rank " << rank << " unit " << u;
@@ -77,7 +77,7 @@ TEST(Optimizer, EachGroupMovesByItsOwnNumbers) {
 using Values = std::map<std::pair<std::string, std::int64_t>, at::Tensor>;
 void add_three_steps(const OptimOptions& options, int rank, int size, Values& values) {
   const SmallModel small(rank, size);
-  const auto optimizer = make_optimizer(options, small.model);
+  const auto optimizer = std::make_unique<Optimizer>(options, small.model);
   for (int number = 1; number <= 3; ++number) {
     small.fill(small.gradients(), str("gradients", number));
     optimizer->step(number, options.lr, number == 2 ? 0.5 : 1.0);
@@ -113,11 +113,11 @@ TEST(Optimizer, WhatIsFrozenStaysAndTheRestMovesAsWithoutIt) {
   for (const OptimOptions& options : kEveryKind) {
     for (int rank = 0; rank < 3; ++rank) {
       const SmallModel all(rank, 3);
-      const auto whole = make_optimizer(options, all.model);
+      const auto whole = std::make_unique<Optimizer>(options, all.model);
       OptimOptions some = options;
       some.lr_factors = {{"model.embed_tokens.*", 0}, {"*.q_proj.*", 0}, {"model.layers.0.mlp.*", 0}};
       const SmallModel part(rank, 3, some);
-      const auto optimizer = make_optimizer(some, part.model);
+      const auto optimizer = std::make_unique<Optimizer>(some, part.model);
       std::map<std::string, at::Tensor> started;
       part.for_each_piece(part.masters(), [&](const SlicePiece& piece, const at::Tensor& values) {
         started[piece.part->name] = values.clone();
@@ -145,7 +145,7 @@ TEST(Optimizer, WhatIsFrozenStaysAndTheRestMovesAsWithoutIt) {
 TEST(Optimizer, PaddingStaysZero) {
   for (const OptimOptions& options : kEveryKind) {
     const SmallModel small(2, 3);
-    const auto optimizer = make_optimizer(options, small.model);
+    const auto optimizer = std::make_unique<Optimizer>(options, small.model);
     for (int number = 1; number <= 3; ++number) {
       small.fill(small.gradients(), "gradients");
       optimizer->step(number, 0.1, 0.5);

@@ -30,7 +30,7 @@ struct SavingRank {
   SavingRank(const std::filesystem::path& root, CheckpointOptions options, Communicator& comm,
              checkpoint::KnownSteps known = {}, const ModelOptions& shapes = small_options())
       : small(comm.rank(), comm.size(), {}, shapes),
-        optim(make_optimizer({.kind = OptimKind::kSgd}, small.model)),
+        optim(std::make_unique<Optimizer>(OptimOptions{.kind = OptimKind::kSgd}, small.model)),
         data(make_loader({.kind = DataKind::kSyntheticTokens, .seq_len = 4}, 13, 1)),
         state{.model = small.model, .optim = *optim, .data = *data},
         folder(root, false),

@@ -65,7 +65,7 @@ struct OneRun {
   at::Tensor train() {
     model = std::make_unique<ShardedModel>(build_model(test::small_options(), at::kFloat, at::kCPU), comm,
                                            engine, 3, at::kCPU);
-    optim = make_optimizer(options.optim, *model);
+    optim = std::make_unique<Optimizer>(options.optim, *model);
     state = std::make_unique<TrainState>(
         TrainState{.model = *model, .optim = *optim, .data = data, .best = best});
     state->skipped_in_a_row = skipped_in_a_row;

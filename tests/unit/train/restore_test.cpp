@@ -192,7 +192,7 @@ std::string said_of(const OneRun& source, const CheckpointOptions& options, cons
                     WeightMatch* match = nullptr) {
   LocalCommunicator comm;
   ShardedModel sharded(build_model(model, at::kFloat, at::kCPU), comm, {}, 5, at::kCPU);
-  const auto optim = make_optimizer({.kind = OptimKind::kSgd}, sharded);
+  const auto optim = std::make_unique<Optimizer>(OptimOptions{.kind = OptimKind::kSgd}, sharded);
   TrainState state{.model = sharded, .optim = *optim, .data = *source.data};
   CheckpointOptions from = options;
   from.init_from = source.temporary.path();
@@ -250,7 +250,7 @@ TEST(InitialWeights, ThatDoNotFitStartFresh) {
   ModelOptions deep = test::small_options();
   deep.layers = 3;
   ShardedModel sharded(build_model(deep, at::kFloat, at::kCPU), comm, {}, 5, at::kCPU);
-  const auto optim = make_optimizer({.kind = OptimKind::kSgd}, sharded);
+  const auto optim = std::make_unique<Optimizer>(OptimOptions{.kind = OptimKind::kSgd}, sharded);
   TrainState state{.model = sharded, .optim = *optim, .data = *source.data};
   (void)load_initial_weights({.init_from = source.temporary.path(), .init_partial = true}, comm, state);
   for (const auto& unit : sharded.units()) {

@@ -22,7 +22,7 @@ struct SmallRun {
                     const OptimOptions& optimizer = {.kind = OptimKind::kSgd})
       : folder(root, false),
         model(build_model(small_options(), at::kFloat, at::kCPU, lora), comm, {}, seed, at::kCPU),
-        optim(make_optimizer(optimizer, model)),
+        optim(std::make_unique<Optimizer>(optimizer, model)),
         data(make_loader({.kind = DataKind::kSyntheticTokens, .seq_len = 4}, 13, 1)),
         state{.model = model, .optim = *optim, .data = *data} {}
 

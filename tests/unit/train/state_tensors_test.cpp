@@ -21,7 +21,7 @@ using test::SmallModel;
 struct RankState {
   RankState(const OptimOptions& options, int rank, int size)
       : small(rank, size, options),
-        optim(make_optimizer(options, small.model)),
+        optim(std::make_unique<Optimizer>(options, small.model)),
         ema(make_ema(options, small.model)),
         data(make_loader({.kind = DataKind::kSyntheticTokens, .seq_len = 4}, 13, 1)),
         state{.model = small.model, .optim = *optim, .data = *data, .ema = ema.get()} {}

@@ -71,7 +71,7 @@ Stage::Stage(const Recipe& recipe, Communicator& comm, Communicator& on_host, at
                         recipe.optim),
             comm, engine_options(recipe, ranks_per_node, activity),
             static_cast<std::uint64_t>(recipe.run.seed), device),
-      optim(make_optimizer(recipe.optim, model)),
+      optim(std::make_unique<Optimizer>(recipe.optim, model)),
       ema(make_ema(recipe.optim, model)),
       data(full_samples(recipe)),
       state{.model = model, .optim = *optim, .data = *data, .ema = ema.get()},

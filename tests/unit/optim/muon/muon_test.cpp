@@ -59,7 +59,7 @@ Tensors copies(const ShardedModel& model, const at::Tensor& (Unit::*of)() const)
 void expect_follows(const OptimOptions& options, const ModelOptions& shape) {
   LocalCommunicator comm;
   const ShardedModel model(build_model(shape, at::kFloat, at::kCPU), comm, {}, 3, at::kCPU);
-  const auto optimizer = make_optimizer(options, model);
+  const auto optimizer = std::make_unique<Optimizer>(options, model);
   const Tensors before = copies(model, &Unit::master);
   std::vector<Tensors> gradients;
   for (int number = 1; number <= 2; ++number) {
@@ -109,8 +109,8 @@ TEST(Muon, LeavesTheRestToAdamW) {
   options.muon.adamw = {"*.down_proj.*"};
   const test::SmallModel mixed;
   const test::SmallModel adamw;
-  const auto of_muon = make_optimizer(options, mixed.model);
-  const auto of_adamw = make_optimizer({.lr = 0.02}, adamw.model);
+  const auto of_muon = std::make_unique<Optimizer>(options, mixed.model);
+  const auto of_adamw = std::make_unique<Optimizer>(OptimOptions{.lr = 0.02}, adamw.model);
   for (int number = 1; number <= 2; ++number) {
     mixed.fill(mixed.gradients(), str(number));
     adamw.fill(adamw.gradients(), str(number));
@@ -134,7 +134,8 @@ TEST(Muon, NeedsAMatrixAndPatternsThatMatch) {
         {"*.qkv.*", "optim.muon.adamw: pattern '*.qkv.*' matches no parameter"}}) {
     OptimOptions options{.kind = OptimKind::kMuon};
     options.muon.adamw = {pattern};
-    EXPECT_MENTIONS(test::refusal(Code::kUsage, [&] { return make_optimizer(options, small.model); }), text);
+    EXPECT_MENTIONS(
+        test::refusal(Code::kUsage, [&] { return std::make_unique<Optimizer>(options, small.model); }), text);
   }
 }
 
