@@ -47,10 +47,6 @@ struct Batch {
 /// batch's tensors: layer bodies capture it, and recomputation keeps bodies until backward.
 [[nodiscard]] Batch draws_of(const Batch& batch, Sequences by_sample);
 
-/// A training batch of a language model from rows of equal length. `ids`: int64 [rows, T + 1]; columns [0, T)
-/// are the input, columns [1, T] the targets.
-[[nodiscard]] Batch language_batch(const at::Tensor& ids);
-
 /// The size of one sample, for cost estimates.
 struct SampleShape {
   std::int64_t tokens = 0;         ///< input tokens; 0: not a token model

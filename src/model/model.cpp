@@ -1,7 +1,5 @@
 #include "model/model.h"
 
-#include <ATen/ATen.h>
-
 #include <map>
 
 #include "base/error.h"
@@ -78,18 +76,6 @@ std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes
     parameter->fp8 = types.fp8 && !parameter->parts().front().matrices.empty();
   }
   return model;
-}
-
-void materialize(Model& model, std::uint64_t seed, at::ScalarType dtype, at::Device device) {
-  for (Parameter* parameter : model.parameters()) {
-    at::Tensor values = at::empty(parameter->shape(), at::kFloat);
-    float* at = values.mutable_data_ptr<float>();
-    for (const Parameter::Part& part : parameter->parts()) {
-      fill_initial(part, parameter->init(), seed, 0, part.numel(), at);
-      at += part.numel();
-    }
-    parameter->value = values.to(device, dtype).set_requires_grad(true);
-  }
 }
 
 }  // namespace echelon

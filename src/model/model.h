@@ -24,7 +24,7 @@ struct ModelTypes {
 };
 
 /// A network: layers in forward order and their computation. Built without storage: parameters have only
-/// shapes until an owner (the sharding engine, or materialize()) sets every Parameter::value.
+/// shapes until an owner (the sharding engine) sets every Parameter::value.
 class Model {
  public:
   virtual ~Model() = default;
@@ -79,9 +79,5 @@ class Model {
 /// (lora.rank above 0) everything that they do not train is frozen.
 [[nodiscard]] std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes& types,
                                                  at::Device device, const LoraOptions& lora = {});
-
-/// Allocates unsharded storage for every parameter, with its initial values. For single-process tools and
-/// tests.
-void materialize(Model& model, std::uint64_t seed, at::ScalarType dtype, at::Device device);
 
 }  // namespace echelon

@@ -8,18 +8,20 @@
 #include "dist/ranks.h"
 #include "dist/sequence.h"
 #include "shard/sharded_model.h"
+#include "support/unsharded.h"
 
 namespace echelon {
 namespace {
 
 using test::batch_of;
+using test::materialize;
 using test::Sequence;
 using testing::ranks;
 
 /// Gradients of the unsharded model over the batches of all ranks, by parameter name.
 std::map<std::string, at::Tensor> expected(int layers, const std::vector<int>& order) {
   Sequence model(layers, order);
-  materialize(model, 5, at::kFloat, at::kCPU);
+  materialize(model, 5);
   for (int rank = 0; rank < ranks().info().size; ++rank) model.loss(batch_of(rank), 1.0).backward();
   std::map<std::string, at::Tensor> gradients;
   for (const Parameter* parameter : model.parameters()) {

@@ -12,12 +12,14 @@
 #include "dist/sequence.h"
 #include "gpu/late/late_communicator.h"
 #include "shard/sharded_model.h"
+#include "support/unsharded.h"
 
 namespace echelon {
 namespace {
 
 using test::batch_of;
 using test::Lateness;
+using test::materialize;
 using test::Sequence;
 using testing::ranks;
 
@@ -35,7 +37,7 @@ Batch batch_for(int step, int pass, int rank) {
 const std::map<std::string, at::Tensor>& expected() {
   static const std::map<std::string, at::Tensor> weights = [] {
     Sequence model(kLayers, kOrder);
-    materialize(model, 5, at::kFloat, at::kCPU);
+    materialize(model, 5);
     for (int step = 0; step < kSteps; ++step) {
       for (int pass = 0; pass < kPasses; ++pass) {
         for (int rank = 0; rank < ranks().info().size; ++rank)

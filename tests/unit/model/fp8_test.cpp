@@ -7,12 +7,15 @@
 #include "model/model.h"
 #include "model/ops/ops.h"
 #include "model/ops/products/fp8_matrix.h"
+#include "support/unsharded.h"
 #include "unit/model/reference.h"
 #include "unit/model/tensors.h"
 
 namespace echelon::ops {
 namespace {
 
+using test::language_batch;
+using test::materialize;
 using test::relative_error;
 
 using test::Fp8Format;
@@ -224,7 +227,7 @@ TEST(Fp8Model, UsesFp8InTheBlocksOfTrainingPassesAlone) {
   for (const ModelKind kind : {ModelKind::kLlama, ModelKind::kGpt2, ModelKind::kPhi3}) {
     const auto loss_of = [&](bool fp8, bool training) {
       const auto model = build_model(small(kind), {at::kBFloat16, at::kBFloat16, fp8}, at::kCPU);
-      materialize(*model, 3, at::kBFloat16, at::kCPU);
+      materialize(*model, 3, at::kBFloat16);
       int matrices = 0;
       for (const Parameter* parameter : model->parameters()) matrices += parameter->fp8 ? 1 : 0;
       EXPECT_EQ(matrices, fp8 ? 2 * 4 : 0) << "in, out, up and down of each block";

@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 
 #include "support/small_models.h"
+#include "support/unsharded.h"
 #include "unit/model/tensors.h"
 
 namespace echelon {
 namespace {
 
 using test::built;
+using test::language_batch;
 
 ModelOptions small(bool tied) {
   return test::lively_options(3, tied);

@@ -9,12 +9,14 @@
 
 #include "base/error.h"
 #include "model/t5/t5_positions.h"
+#include "support/unsharded.h"
 #include "unit/model/tensors.h"
 
 namespace echelon {
 namespace {
 
 using test::built;
+using test::language_batch;
 using test::take_gradients;
 
 ModelOptions small(bool gated) {

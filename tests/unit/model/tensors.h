@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "model/model.h"
+#include "support/unsharded.h"
 
 /// Shared by the tests of operations and models.
 namespace echelon::test {
@@ -52,7 +53,7 @@ inline void expect_scaled_gradients(Model& model, const Batch& batch, double tol
 /// A model with initial weights.
 inline std::unique_ptr<Model> built(const ModelOptions& options) {
   auto model = build_model(options, at::kFloat, at::kCPU);
-  materialize(*model, 3, at::kFloat, at::kCPU);
+  materialize(*model, 3);
   return model;
 }
 

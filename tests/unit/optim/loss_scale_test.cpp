@@ -8,11 +8,14 @@
 
 #include "comm/local_communicator.h"
 #include "shard/sharded_model.h"
+#include "support/unsharded.h"
 #include "unit/model/tensors.h"
 #include "unit/train/small_model.h"
 
 namespace echelon {
 namespace {
+
+using test::language_batch;
 
 const PrecisionOptions kOptions{.loss_scale = 1024, .loss_scale_growth_steps = 3};
 

@@ -10,9 +10,12 @@
 #include "comm/local_communicator.h"
 #include "shard/sharded_model.h"
 #include "support/small_models.h"
+#include "support/unsharded.h"
 
 namespace echelon {
 namespace {
+
+using test::language_batch;
 
 ModelOptions small(ModelKind kind, bool tied = false) {
   ModelOptions options = test::lively_options(1, tied);

@@ -12,6 +12,7 @@
 #include "comm/local_communicator.h"
 #include "model/ops/ops.h"
 #include "support/small_models.h"
+#include "support/unsharded.h"
 #include "unit/model/tensors.h"
 #include "unit/shard/alone.h"
 #include "unit/shard/silent_communicator.h"
@@ -20,7 +21,9 @@ namespace echelon {
 namespace {
 
 using test::AloneOf;
+using test::language_batch;
 using test::lively_options;
+using test::materialize;
 using test::relative_error;
 
 std::unique_ptr<Model> model_of(const ModelOptions& options) {
@@ -35,7 +38,7 @@ at::Tensor ids_of(int seed) {
 /// The unsharded model with the weights of seed 9.
 std::unique_ptr<Model> whole_of(const ModelOptions& options) {
   auto model = model_of(options);
-  materialize(*model, 9, at::kFloat, at::kCPU);
+  materialize(*model, 9);
   return model;
 }
 
@@ -210,7 +213,7 @@ TEST_P(Configurations, PassesInFp8HaveTheBitsOfTheUnshardedModel) {
   const auto plain = build_model(options, types, at::kCPU);
   Batch batch = language_batch(ids_of(1));
   for (const bool training : {true, false, true}) {
-    materialize(*plain, 9, at::kBFloat16, at::kCPU);
+    materialize(*plain, 9, at::kBFloat16);
     batch.training = training;
     const at::Tensor expected = plain->loss(batch, 0.5);
     expected.backward();
@@ -454,7 +457,7 @@ TEST_P(Configurations, ALayerThatAlsoRunsWithoutAnInputGradientHasAllOfItsGradie
   const auto batch_of = [](int seed) { return language_batch(ids_of(seed).narrow(1, 0, 19)); };
   for (const int seed : {1, 2}) {  // what the first step loses, the second would find
     Twice plain;
-    materialize(plain, 9, at::kFloat, at::kCPU);
+    materialize(plain, 9);
     plain.loss(batch_of(seed), 0.5).backward();
     std::map<std::string, at::Tensor> expected;
     for (const Parameter* parameter : plain.parameters())

@@ -10,10 +10,13 @@
 #include "checkpoint/write/shard_write.h"
 #include "comm/mpi/mpi_world.h"
 #include "support/in_temp_dir.h"
+#include "support/unsharded.h"
 #include "unit/train/small_model.h"
 
 namespace echelon {
 namespace {
+
+using test::materialize;
 
 std::unique_ptr<Model> small_llama(bool tied) {
   return build_model(test::small_options(tied), at::kFloat, at::kCPU);
@@ -22,7 +25,7 @@ std::unique_ptr<Model> small_llama(bool tied) {
 /// A checkpoint of the initial weights of seed 4, kept as `type`.
 void save_initial(const std::filesystem::path& checkpoints, bool tied, at::ScalarType type) {
   const auto model = small_llama(tied);
-  materialize(*model, 4, type, at::kCPU);
+  materialize(*model, 4, type);
   std::vector<checkpoint::Slice> slices;
   std::vector<checkpoint::TensorInfo> tensors;
   for (const Parameter* parameter : model->parameters()) {
@@ -60,7 +63,7 @@ TEST_F(InferenceModel, HoldsTheCheckpointsWeightsInFp32) {
       const auto model = loaded(tied, type);
 
       const auto expected = small_llama(tied);
-      materialize(*expected, 4, type, at::kCPU);
+      materialize(*expected, 4, type);
       const auto actual = model->model().parameters();
       for (std::size_t i = 0; i < actual.size(); ++i) {
         EXPECT_EQ(actual[i]->value.scalar_type(), at::kFloat);
@@ -80,7 +83,7 @@ TEST_F(InferenceModel, KeepsNothingButWeights) {
 
 TEST_F(InferenceModel, ContinuesAsAWholeModelDoes) {
   const auto whole = small_llama(true);
-  materialize(*whole, 4, at::kFloat, at::kCPU);
+  materialize(*whole, 4);
   const Batch prompts = prompt_batch({{1, 2, 3}, {5}}, at::kCPU);
   const auto decoder = whole->decoder(prompts);
   const GenerateOptions options{.max_new_tokens = 4};

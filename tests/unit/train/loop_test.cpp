@@ -15,11 +15,14 @@
 #include "base/utc_time.h"
 #include "comm/local_communicator.h"
 #include "support/temp_dir.h"
+#include "support/unsharded.h"
 #include "train/batch_tensors.h"
 #include "unit/train/small_model.h"
 
 namespace echelon {
 namespace {
+
+using test::materialize;
 
 constexpr std::int64_t kColumns = 7;
 
@@ -139,7 +142,7 @@ TEST(TrainLoop, TheStepIsThatOfTheMeanOverRealTokens) {
   const at::Tensor weights = run.train();
   // The same by hand: SGD on the mean over the 4 * 6 - 3 targets that count.
   const auto model = build_model(test::small_options(), at::kFloat, at::kCPU);
-  materialize(*model, 3, at::kFloat, at::kCPU);
+  materialize(*model, 3);
   model->loss(to_tensors(run.data.read(0, 4), at::kCPU), 1.0 / 21).backward();
   std::map<std::string, at::Tensor> expected;
   for (const Parameter* parameter : model->parameters()) {
