@@ -207,13 +207,9 @@ cudaError_t rms_norm(DType type, const void* x, const void* added, void* sum, co
     const auto* ws = static_cast<const T*>(w);
     auto* ys = static_cast<T*>(y);
     const auto blocks = static_cast<unsigned>(rows);
-    if (n % V == 0 && on_borders({x, added, sum, w, y})) {
-      launch(forward_kernel<V, T>, {blocks, threads_for(n, V), stream}, xs, more, sums, ws, ys, inv_rms, n,
-             eps, rounding);
-    } else {
-      launch(forward_kernel<1, T>, {blocks, threads_for(n, 1), stream}, xs, more, sums, ws, ys, inv_rms, n,
-             eps, rounding);
-    }
+    const bool wide = n % V == 0 && on_borders({x, added, sum, w, y});
+    launch(wide ? forward_kernel<V, T> : forward_kernel<1, T>, {blocks, threads_for(n, wide ? V : 1), stream},
+           xs, more, sums, ws, ys, inv_rms, n, eps, rounding);
     return cudaGetLastError();
   });
 }
@@ -234,16 +230,14 @@ cudaError_t rms_norm_backward(DType type, const void* dy, const void* dsum, cons
     auto* dxs = static_cast<T*>(dx);
     if (parts == 0) return cudaSuccess;
     const auto blocks = static_cast<unsigned>(parts);
-    const bool whole_accesses = n % V == 0 && on_borders({dy, dsum, x, w, dx, partial});
-    if (whole_accesses && n <= kRowThreads * V) {
+    const bool wide = n % V == 0 && on_borders({dy, dsum, x, w, dx, partial});
+    if (wide && n <= kRowThreads * V) {
       launch(backward_row_kernel<V, T>, {blocks, threads_for(n, V, kRowThreads), stream}, dys, more, xs, ws,
              inv_rms, dxs, partial, rows, n, rounding);
-    } else if (whole_accesses) {
-      launch(backward_kernel<V, T>, {blocks, threads_for(n, V), stream, shared}, dys, more, xs, ws, inv_rms,
-             dxs, partial, rows, n, rounding);
     } else {
-      launch(backward_kernel<1, T>, {blocks, threads_for(n, 1), stream, shared}, dys, more, xs, ws, inv_rms,
-             dxs, partial, rows, n, rounding);
+      launch(wide ? backward_kernel<V, T> : backward_kernel<1, T>,
+             {blocks, threads_for(n, wide ? V : 1), stream, shared}, dys, more, xs, ws, inv_rms, dxs, partial,
+             rows, n, rounding);
     }
     return cudaGetLastError();
   });

@@ -94,13 +94,8 @@ cudaError_t rotate(DType type, void* rows, const QkvHeads& heads, const float* c
                       divisible(heads.k, V) && divisible(heads.v, V) &&
                       on_borders({rows, heads.q.data, heads.k.data, heads.v.data, cos_sin});
     const auto blocks = static_cast<unsigned>(count);
-    if (wide) {
-      launch(rotate_kernel<V, kMerge, T>, {blocks, kThreads, stream}, static_cast<T*>(rows), heads, cos_sin,
-             static_cast<int>(width), shape);
-    } else {
-      launch(rotate_kernel<1, kMerge, T>, {blocks, kThreads, stream}, static_cast<T*>(rows), heads, cos_sin,
-             static_cast<int>(width), shape);
-    }
+    launch(wide ? rotate_kernel<V, kMerge, T> : rotate_kernel<1, kMerge, T>, {blocks, kThreads, stream},
+           static_cast<T*>(rows), heads, cos_sin, static_cast<int>(width), shape);
     return cudaGetLastError();
   });
 }

@@ -65,11 +65,7 @@ cudaError_t over_rows(std::int64_t rows, std::int64_t n, bool aligned, Launch la
   const std::int64_t pieces = (n + per_block - 1) / per_block;
   if (rows > kMostBlocks || pieces > kMostPieces) return cudaErrorInvalidConfiguration;
   const dim3 blocks(static_cast<unsigned>(rows), static_cast<unsigned>(pieces));
-  if (wide) {
-    launch(Width<V>{}, blocks);
-  } else {
-    launch(Width<1>{}, blocks);
-  }
+  wide ? launch(Width<V>{}, blocks) : launch(Width<1>{}, blocks);
   return cudaGetLastError();
 }
 

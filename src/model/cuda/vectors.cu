@@ -105,13 +105,10 @@ cudaError_t adamw(const kernels::AdamWValues& step, float* weights, const float*
   // Ranges of slices start anywhere, but mostly at the same distance from a border in all four.
   const std::int64_t head = elements_to_border(weights, n);
   constexpr int V = kVector<float>;
-  if (on_borders({weights + head, gradient + head, exp_avg + head, exp_avg_sq + head})) {
-    launch(adamw_kernel<V>, {blocks_for(n, V, kManyBlocks), kThreads, stream}, factors, weights, gradient,
-           exp_avg, exp_avg_sq, head, n);
-  } else {
-    launch(adamw_kernel<1>, {blocks_for(n, 1, kManyBlocks), kThreads, stream}, factors, weights, gradient,
-           exp_avg, exp_avg_sq, 0, n);
-  }
+  const bool wide = on_borders({weights + head, gradient + head, exp_avg + head, exp_avg_sq + head});
+  launch(wide ? adamw_kernel<V> : adamw_kernel<1>,
+         {blocks_for(n, wide ? V : 1, kManyBlocks), kThreads, stream}, factors, weights, gradient, exp_avg,
+         exp_avg_sq, wide ? head : 0, n);
   return cudaGetLastError();
 }
 
@@ -123,11 +120,9 @@ cudaError_t cast(const float* from, DType type, void* to, std::int64_t n, cudaSt
     // A pack has as many elements as an access of the wider type, so that a warp's accesses lie side by side.
     constexpr int V = kVector<float>;
     const std::int64_t head = elements_to_border(from, n);
-    if (reinterpret_cast<std::uintptr_t>(target + head) % (V * sizeof(T)) == 0) {
-      launch(cast_kernel<V, T>, {blocks_for(n, V, kManyBlocks), kThreads, stream}, from, target, head, n);
-    } else {
-      launch(cast_kernel<1, T>, {blocks_for(n, 1, kManyBlocks), kThreads, stream}, from, target, 0, n);
-    }
+    const bool wide = reinterpret_cast<std::uintptr_t>(target + head) % (V * sizeof(T)) == 0;
+    launch(wide ? cast_kernel<V, T> : cast_kernel<1, T>,
+           {blocks_for(n, wide ? V : 1, kManyBlocks), kThreads, stream}, from, target, wide ? head : 0, n);
     return cudaGetLastError();
   });
 }
