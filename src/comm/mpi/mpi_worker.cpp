@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <future>
 
 #include "base/error.h"
 #include "comm/mpi/mpi_library.h"
@@ -13,28 +14,17 @@ namespace echelon {
 
 class MpiWorker::Completion final : public Pending::State {
  public:
-  void set(std::exception_ptr failure) {
-    const Lock lock(mutex_);
-    failure_ = std::move(failure);
-    done_ = true;
-    changed_.notify_all();
+  void set(const std::exception_ptr& failure) {
+    failure ? promise_.set_exception(failure) : promise_.set_value();
   }
-  void wait() override {
-    Lock lock(mutex_);
-    changed_.wait(lock, [this]() ECHELON_REQUIRES(mutex_) { return done_; });
-    if (failure_) std::rethrow_exception(failure_);
-  }
-  [[nodiscard]] bool wait_for(double seconds) {
-    Lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::duration<double>(seconds),
-                             [this]() ECHELON_REQUIRES(mutex_) { return done_; });
+  void wait() override { done_.get(); }
+  [[nodiscard]] bool wait_for(double seconds) const {
+    return done_.wait_for(std::chrono::duration<double>(seconds)) == std::future_status::ready;
   }
 
  private:
-  Mutex mutex_;
-  std::condition_variable changed_;
-  bool done_ ECHELON_GUARDED_BY(mutex_) = false;
-  std::exception_ptr failure_ ECHELON_GUARDED_BY(mutex_);
+  std::promise<void> promise_;
+  std::shared_future<void> done_ = promise_.get_future().share();
 };
 
 struct MpiWorker::Task {
