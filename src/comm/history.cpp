@@ -10,7 +10,7 @@ namespace echelon {
 void History::issued(const Operation& operation) {
   if (activity_) activity_->issued(operation);
   const Lock lock(mutex_);
-  ring_[operation.sequence % kLength] = {.operation = operation, .issued = Clock::now()};
+  ring_[operation.sequence % kLength] = {.operation = operation, .issued_s = steady_now_s()};
   count_ = operation.sequence + 1;
 }
 
@@ -19,20 +19,17 @@ void History::done(std::uint64_t sequence) {
   const Lock lock(mutex_);
   Entry& entry = ring_[sequence % kLength];
   if (entry.operation.sequence != sequence) return;  // already overwritten by a newer one
-  entry.done = Clock::now();
-  entry.is_done = true;
+  entry.done_s = steady_now_s();
 }
 
 std::vector<std::string> History::recent() const {
   const Lock lock(mutex_);
-  const auto seconds = [this](Clock::time_point time) {
-    return fixed(std::chrono::duration<double>(time - start_).count(), 3) + " s";
-  };
+  const auto seconds = [this](double time_s) { return fixed(time_s - began_s_, 3) + " s"; };
   std::vector<std::string> lines;
   for (std::uint64_t n = count_ - std::min<std::uint64_t>(count_, kLength); n < count_; ++n) {
     const Entry& entry = ring_[n % kLength];
-    lines.push_back(str("#", n, " ", describe(entry.operation), ", issued ", seconds(entry.issued),
-                        entry.is_done ? ", done " + seconds(entry.done) : ", not done"));
+    lines.push_back(str("#", n, " ", describe(entry.operation), ", issued ", seconds(entry.issued_s),
+                        entry.done_s ? ", done " + seconds(*entry.done_s) : ", not done"));
   }
   return lines;
 }

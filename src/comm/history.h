@@ -1,12 +1,13 @@
 #pragma once
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/steady_time.h"
 #include "comm/activity.h"
 #include "comm/operation.h"
 
@@ -30,16 +31,14 @@ class History {
   [[nodiscard]] std::vector<std::string> recent() const;
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Entry {
     Operation operation;
-    Clock::time_point issued;
-    Clock::time_point done;
-    bool is_done = false;
+    double issued_s = 0;  ///< steady_now_s()
+    std::optional<double> done_s = {};
   };
 
   const std::shared_ptr<Activity> activity_;
-  const Clock::time_point start_ = Clock::now();
+  const double began_s_ = steady_now_s();
   mutable Mutex mutex_;
   std::array<Entry, kLength> ring_ ECHELON_GUARDED_BY(mutex_);
   std::uint64_t count_ ECHELON_GUARDED_BY(mutex_) =

@@ -1,5 +1,4 @@
 #pragma once
-#include <chrono>
 #include <cstdint>
 #include <string_view>
 
@@ -44,16 +43,12 @@ class WaitingTime : NotCopied {
 class HostTime : NotCopied {
  public:
   explicit HostTime(UnitTimes& times) : times_(times), waited_(times.waiting_s()) {}
-  ~HostTime() {
-    const double elapsed = std::chrono::duration<double>(Clock::now() - began_).count();
-    times_.host_s += elapsed - (times_.waiting_s() - waited_);
-  }
+  ~HostTime() { times_.host_s += steady_now_s() - began_s_ - (times_.waiting_s() - waited_); }
 
  private:
-  using Clock = std::chrono::steady_clock;
   UnitTimes& times_;
   double waited_;
-  Clock::time_point began_ = Clock::now();
+  double began_s_ = steady_now_s();
 };
 
 }  // namespace echelon
