@@ -80,12 +80,11 @@ class NcclCommunicator final : public Communicator {
                                    std::string_view label) override {
     const std::size_t offset = static_cast<std::size_t>(rank()) * count * size_of(type);
     NcclGroup& lane = *lanes_.gather;
-    return pending(lane, issue(lane, make_operation(OperationKind::kAllGather, count, type, label),
-                               [&](ncclComm_t comm) {
-                                 lane.check(ncclAllGather(static_cast<std::byte*>(buffer) + offset, buffer,
-                                                          count, nccl_type(type, label), comm, lane.stream()),
-                                            "ncclAllGather");
-                               }));
+    return issue(lane, make_operation(OperationKind::kAllGather, count, type, label), [&](ncclComm_t comm) {
+      lane.check(ncclAllGather(static_cast<std::byte*>(buffer) + offset, buffer, count,
+                               nccl_type(type, label), comm, lane.stream()),
+                 "ncclAllGather");
+    });
   }
 
   [[nodiscard]] Pending reduce_scatter(void* input, DType in_type, float* output, std::size_t count,
@@ -94,7 +93,7 @@ class NcclCommunicator final : public Communicator {
     const bool wide = in_type == DType::kF32;
     const std::size_t wide_bytes = accumulate ? count * sizeof(float) : 0;
     void* scratch = lanes_.scratch->get(wide ? wide_bytes : grid_.scratch_bytes(count));
-    return pending(*lanes_.reduce, issue(*lanes_.reduce, operation, [&](ncclComm_t comm) {
+    return issue(*lanes_.reduce, operation, [&](ncclComm_t comm) {
       if (wide) {
         float* sum = accumulate ? static_cast<float*>(scratch) : output;
         queue_wide_sum(comm, static_cast<const float*>(input), sum, output, count, scale, accumulate);
@@ -102,18 +101,18 @@ class NcclCommunicator final : public Communicator {
         two_byte_sum_.queue(
             comm, {static_cast<const std::byte*>(input), in_type, count, output, scale, accumulate, scratch});
       }
-    }));
+    });
   }
 
   [[nodiscard]] Pending all_reduce(void* data, std::size_t count, DType type, ReduceOp op,
                                    std::string_view label) override {
     Operation operation = make_operation(OperationKind::kAllReduce, count, type, label);
     operation.op = op;
-    return pending(*lanes_.reduce, issue(*lanes_.reduce, operation, [&](ncclComm_t comm) {
+    return issue(*lanes_.reduce, operation, [&](ncclComm_t comm) {
       lanes_.reduce->check(ncclAllReduce(data, data, count, nccl_type(type, label), nccl_op(op), comm,
                                          lanes_.reduce->stream()),
                            "ncclAllReduce");
-    }));
+    });
   }
 
   [[nodiscard]] std::vector<Blob> gather_blobs(const Blob& mine, std::string_view label) override {
@@ -200,10 +199,6 @@ class NcclCommunicator final : public Communicator {
     std::function<void*()> current_stream_;
   };
 
-  [[nodiscard]] Pending pending(const NcclGroup& lane, std::shared_ptr<CudaEvent> end) const {
-    return Pending(std::make_shared<State>(lane.shared(), std::move(end), current_stream_));
-  }
-
   /// Numbers the operation; adds it to the hashes of this group and of all groups (digest()).
   void number(Operation& operation) {
     operation.sequence = next_sequence_++;
@@ -212,11 +207,12 @@ class NcclCommunicator final : public Communicator {
     digest = mix(digest, operation);
   }
 
-  [[nodiscard]] std::shared_ptr<CudaEvent> issue(NcclGroup& lane, Operation operation,
-                                                 const std::function<void(ncclComm_t)>& queue) {
+  [[nodiscard]] Pending issue(NcclGroup& lane, Operation operation,
+                              const std::function<void(ncclComm_t)>& queue) {
     number(operation);
     *lane.shared().sent += gpu_payload_bytes(operation.kind, operation.count, operation.type, rank(), grid_);
-    return lane.issue(operation, static_cast<cudaStream_t>(current_stream_()), queue);
+    auto end = lane.issue(operation, static_cast<cudaStream_t>(current_stream_()), queue);
+    return Pending(std::make_shared<State>(lane.shared(), std::move(end), current_stream_));
   }
 
   /// fp32: NCCL sums, in an order that it chooses.
