@@ -16,18 +16,18 @@
 
 namespace echelon {
 
-void TrainLoop::Votes::vote(StepSums& mine) {
+void TrainLoop::vote(StepSums& mine) {
   mine.stop_votes = parts_.stop.vote();
   mine.save_votes = parts_.comm.rank() == 0 && parts_.checkpointer.due_by_time() ? 1.0 : 0.0;
   mine.failed_saves = parts_.checkpointer.failed_here() ? 1.0 : 0.0;
 }
 
-void TrainLoop::Votes::heed(const StepSums& all) {
+void TrainLoop::heed(const StepSums& all) {
   (void)parts_.stop.decide(all.stop_votes);
   if (all.failed_saves > 0) parts_.checkpointer.hear_of_failure();
 }
 
-std::string TrainLoop::Votes::give_up() {
+std::string TrainLoop::give_up() {
   parts_.checkpointer.wait_for_all();  // the save in flight may still become the newest checkpoint
   std::int64_t newest = 0;
   for (const checkpoint::Found& found : checkpoint::list(parts_.folder.checkpoints())) {
@@ -41,8 +41,7 @@ TrainLoop::TrainLoop(LoopOptions options, const LoopParts& parts)
       parts_(parts),
       epochs_(parts.state.data.samples_per_epoch(), options_.train.global_batch_size,
               {parts.state.step, parts.state.position.next_sample}),
-      votes_(parts_),
-      step_(options_, parts_.state, parts_.comm, votes_),
+      step_(options_, parts_.state, parts_.comm, *this),
       reporter_(options_, parts_, step_) {
   if (options_.adapters) adapters_.emplace(parts_.state.model, parts_.comm);
   if (options_.profile.wanted())

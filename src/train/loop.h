@@ -22,24 +22,18 @@ enum class RunEnd { kFinished, kStopped };
 /// on a stop. Collective. Throws what TrainStep throws, and Error(kCheckpoint) if the last save fails.
 /// Earlier failed saves are logged and retried at the next interval, but checkpoint.max_failures in a row
 /// also throw.
-class TrainLoop : NotCopied {
+class TrainLoop final : NotCopied, StepVotes {
  public:
   TrainLoop(LoopOptions options, const LoopParts& parts);
 
   [[nodiscard]] RunEnd run();
 
  private:
-  /// Stops and saves, as far as ranks agree on them in the reduction of a step.
-  class Votes final : public StepVotes {
-   public:
-    explicit Votes(const LoopParts& parts) : parts_(parts) {}
-    void vote(StepSums& mine) override;
-    void heed(const StepSums& all) override;
-    std::string give_up() override;
+  // Stops and saves, as far as ranks agree on them in the reduction of a step.
+  void vote(StepSums& mine) override;
+  void heed(const StepSums& all) override;
+  std::string give_up() override;
 
-   private:
-    const LoopParts& parts_;
-  };
   [[nodiscard]] TrainStep::Result step(double lr);
   /// What is measured after a step.
   struct Due {
@@ -70,7 +64,6 @@ class TrainLoop : NotCopied {
   const LoopOptions options_;
   const LoopParts parts_;
   Epochs epochs_;
-  Votes votes_;
   TrainStep step_;
   StepReporter reporter_;
   std::optional<AdapterCheck> adapters_;         ///< of a run with LoRA
