@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/bytes.h"
 #include "base/foreign_json.h"
 #include "base/str.h"
-#include "checkpoint/format/bytes.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/format/json.h"
 #include "checkpoint/format/names.h"

@@ -6,8 +6,8 @@
 
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
+#include "base/files/bytes.h"
 #include "base/str.h"
-#include "checkpoint/format/bytes.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/format/names.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
+#include "base/files/bytes.h"
 #include "base/str.h"
 
 namespace echelon {
@@ -17,20 +18,6 @@ constexpr std::array<unsigned char, 8> kMagic{0x93, 'E', 'C', 'H', 'T', 'O', '\r
 // Larger than any storage, and small enough that no product or sum below overflows.
 constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 48;
 constexpr std::uint64_t kMaxVocabulary = std::uint64_t{1} << 31;
-
-/// Little-endian fields at fixed places, whatever the machine's byte order.
-template <class T>
-void put(std::span<std::byte> bytes, std::size_t offset, T value) {
-  for (std::size_t i = 0; i < sizeof(T); ++i) bytes[offset + i] = static_cast<std::byte>(value >> (8 * i));
-}
-
-template <class T>
-T get(std::span<const std::byte> bytes, std::size_t offset) {
-  T value = 0;
-  for (std::size_t i = 0; i < sizeof(T); ++i)
-    value |= static_cast<T>(std::to_integer<T>(bytes[offset + i]) << (8 * i));
-  return value;
-}
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& text) {
   throw Error(Code::kData, "token file '", path.string(), "' ", text);

@@ -4,17 +4,12 @@
 #include <numeric>
 #include <span>
 
+#include "base/files/bytes.h"
 #include "base/str.h"
 #include "text/utf8.h"
 
 namespace echelon::data {
 namespace {
-
-std::uint32_t u32_at(std::string_view bytes, std::size_t at) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 4; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
-  return value;
-}
 
 /// One unit of the array: a node, or the value of the node that points to it.
 struct Unit {
@@ -33,10 +28,12 @@ struct Parts {
 
 std::optional<Parts> parts_of(std::string_view table) {
   if (table.size() < 4) return std::nullopt;
-  const std::size_t array_bytes = u32_at(table, 0);
+  const auto bytes = std::as_bytes(std::span(table));
+  const std::size_t array_bytes = get<std::uint32_t>(bytes, 0);
   if (array_bytes % 4 != 0 || array_bytes == 0 || array_bytes > table.size() - 4) return std::nullopt;
   Parts parts{std::vector<Unit>(array_bytes / 4), table.substr(4 + array_bytes)};
-  for (std::size_t i = 0; i < parts.units.size(); ++i) parts.units[i].bits = u32_at(table, 4 + 4 * i);
+  for (std::size_t i = 0; i < parts.units.size(); ++i)
+    parts.units[i].bits = get<std::uint32_t>(bytes, 4 + 4 * i);
   return parts;
 }
 

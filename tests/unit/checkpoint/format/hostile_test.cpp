@@ -2,8 +2,8 @@
 // allocation.
 #include <gtest/gtest.h>
 
+#include "base/files/bytes.h"
 #include "base/str.h"
-#include "checkpoint/format/bytes.h"
 #include "checkpoint/format/json.h"
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/format/names.h"

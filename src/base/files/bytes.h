@@ -5,10 +5,11 @@
 #include <string>
 #include <type_traits>
 
-namespace echelon::checkpoint {
+/// Fields of files, at fixed places of their bytes.
+namespace echelon {
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-              "checkpoints are little-endian; this code copies memory as it is");
+              "files are little-endian; this code copies memory as it is");
 
 /// The value at `at`; the caller has checked that it lies inside.
 template <class T>
@@ -36,4 +37,4 @@ inline void put_text(std::span<std::byte> bytes, std::size_t at, const std::stri
   if (!text.empty()) std::memcpy(bytes.data() + at, text.data(), text.size());
 }
 
-}  // namespace echelon::checkpoint
+}  // namespace echelon
