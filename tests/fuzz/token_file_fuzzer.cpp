@@ -1,4 +1,4 @@
-// Any bytes as a token file: opening, reading and verifying must end in success or in Error, and never read
+// Any bytes as a token file: opening and reading must end in success or in Error, and never read
 // outside of the file. An odd first byte makes the checksums of what follows fit, so that the checks behind
 // them are reached.
 #include <sys/mman.h>
@@ -67,7 +67,9 @@ void use(const std::string& path) {
     const auto range = file.document(i);
     if (range.begin >= range.end || range.end > file.token_count()) __builtin_trap();
   }
-  file.verify();
+  ids.resize(file.token_count());
+  file.read(0, ids);
+  file.for_each_document([](const echelon::TokenFile::Range&) {});
 }
 
 /// A file of 3 documents; `tokens` in each.

@@ -19,7 +19,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "token arrays are used as they lie in the file");
 
-constexpr std::uint64_t kStride = std::uint64_t{1} << 18;  // ids, or ends of documents, read at once
+constexpr std::uint64_t kStride = std::uint64_t{1} << 18;  // ends of documents read at once
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& text) {
   throw Error(Code::kData, "token file '", path.string(), "' ", text);
@@ -178,14 +178,6 @@ void TokenFile::for_each_document(const std::function<void(const Range&)>& each)
   }
   if (begin != header_.token_count)
     refuse(path_, "has tokens outside of every document: prepare the data again");
-}
-
-void TokenFile::verify() const {
-  std::vector<std::int64_t> ids(std::min(kStride, header_.token_count));
-  for (std::uint64_t at = 0; at < header_.token_count; at += kStride) {
-    read(at, std::span(ids).first(std::min(kStride, header_.token_count - at)));
-  }
-  for_each_document([](const Range&) {});
 }
 
 }  // namespace echelon

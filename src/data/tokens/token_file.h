@@ -46,9 +46,6 @@ class TokenFile {
   /// out of order, tokens outside of every document.
   void for_each_document(const std::function<void(const Range&)>& each) const;
 
-  /// Reads the whole file once: every block, every id, every document border. Throws Error(kData).
-  void verify() const;
-
  private:
   void read_ids(std::uint64_t first, std::span<std::int64_t> ids, std::vector<bool>* trained) const;
   void read_verified(std::uint64_t offset, std::span<std::byte> bytes) const;

@@ -79,12 +79,19 @@ inline TokenFileHeader write_counting_file(const std::filesystem::path& path, co
   return writer.finish();
 }
 
+/// Reads every id and every document's border, so that each of their checks is made.
+inline void read_whole(const TokenFile& file) {
+  std::vector<std::int64_t> ids(file.token_count());
+  file.read(0, ids);
+  file.for_each_document([](const TokenFile::Range&) {});
+}
+
 /// The texts of a token file, with BOS and EOS demanded as it says and removed, by the tokenizer beside it.
 inline std::vector<std::string> documents_of(const std::filesystem::path& path,
                                              std::string_view tokenizer_name = "tokenizer.model") {
   const auto tokenizer = Tokenizer::load(path.parent_path() / tokenizer_name);
   const TokenFile file(path);
-  file.verify();
+  read_whole(file);
   EXPECT_EQ(file.header().tokenizer_digest, tokenizer->digest());
   const bool with_bos = (file.header().flags & kDocumentsStartWithBos) != 0;
   std::vector<std::string> texts;

@@ -49,7 +49,7 @@ class HostileTokenFile : public ::testing::Test {
 
   std::string refusal() {
     write_bytes(path_, bytes_);
-    return message_of([&] { TokenFile(path_).verify(); });
+    return message_of([&] { read_whole(TokenFile(path_)); });
   }
   /// Of what a run finds before it reads a token.
   std::string refusal_at_open() {
@@ -70,7 +70,7 @@ TEST(TokenFile, GivesBackWhatWasWritten) {
     const auto path = dir / "a.tok";
     write_counting_file(path, {1, 70000, 5, 30001}, vocab, 77);
     const TokenFile file(path);
-    file.verify();
+    read_whole(file);
     EXPECT_EQ(file.token_count(), 100007U);
     EXPECT_EQ(file.header().token_width, vocab <= 65536 ? 2U : 4U);
     EXPECT_EQ(file.header().vocab_size, vocab);
@@ -117,7 +117,7 @@ TEST(TokenFile, TellsWhichTokensOfAChatAreTrained) {
     EXPECT_EQ(header.token_width, vocab <= 32768 ? 2U : 4U);
     EXPECT_EQ(header.max_token, vocab - 1);
     const TokenFile file(dir / "a.tok");
-    file.verify();
+    read_whole(file);
     std::vector<std::int64_t> ids(4);
     std::vector<bool> trained;
     file.read_chat(0, ids, trained);
