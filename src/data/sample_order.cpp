@@ -27,9 +27,10 @@ std::uint64_t ceil_sqrt(std::uint64_t value) {
 
 }  // namespace
 
-SampleOrder::SampleOrder(std::uint64_t size, std::uint64_t seed)
+SampleOrder::SampleOrder(std::uint64_t size, std::optional<std::uint64_t> seed)
     : size_(size),
-      key_(stream_key(seed, "data order")),
+      shuffled_(seed.has_value()),
+      key_(stream_key(seed.value_or(0), "data order")),
       left_size_(ceil_sqrt(size)),
       right_size_((size + left_size_ - 1) / left_size_) {}
 
@@ -44,10 +45,14 @@ std::uint64_t SampleOrder::permute(std::uint64_t epoch, std::uint64_t value) con
   return left * right_size_ + right;
 }
 
-std::uint64_t SampleOrder::at(std::uint64_t epoch, std::uint64_t index) const {
-  std::uint64_t value = permute(epoch, index);
+std::uint64_t SampleOrder::at(std::uint64_t sample) const {
+  const std::uint64_t epoch = sample / size_;
+  std::uint64_t value = sample % size_;
+  if (!shuffled_) return value;
   // Cycle walking. left_size * right_size exceeds size by less than left_size, so this rarely repeats.
-  while (value >= size_) value = permute(epoch, value);
+  do {
+    value = permute(epoch, value);
+  } while (value >= size_);
   return value;
 }
 

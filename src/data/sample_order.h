@@ -4,8 +4,9 @@
 
 namespace echelon {
 
-/// The shuffled order of an epoch: a permutation of [0, size) that is a pure function of (seed, epoch,
-/// index). Nothing is stored, so a position costs the same at sample 0 and at sample 10^12, on every rank.
+/// Maps samples, counted over epochs, to `size` items: shuffled anew in every epoch, or in order without a
+/// seed. An epoch's order is a permutation of [0, size) that is a pure function of (seed, epoch, index).
+/// Nothing is stored, so a position costs the same at sample 0 and at sample 10^12, on every rank.
 /// Thread-safe.
 ///
 /// A Feistel network over pairs (left, right) with left < a, right < b and a * b just above `size`; a result
@@ -13,38 +14,19 @@ namespace echelon {
 class SampleOrder {
  public:
   /// `size` >= 1.
-  SampleOrder(std::uint64_t size, std::uint64_t seed);
+  SampleOrder(std::uint64_t size, std::optional<std::uint64_t> seed);
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
-
-  /// Returns the position of sample `index` of `epoch`; index < size().
-  [[nodiscard]] std::uint64_t at(std::uint64_t epoch, std::uint64_t index) const;
+  [[nodiscard]] std::uint64_t at(std::uint64_t sample) const;
 
  private:
   [[nodiscard]] std::uint64_t permute(std::uint64_t epoch, std::uint64_t value) const;
 
   std::uint64_t size_;
+  bool shuffled_;
   std::uint64_t key_;
   std::uint64_t left_size_;
   std::uint64_t right_size_;
-};
-
-/// Maps samples, counted over epochs, to `size` items: shuffled anew in every epoch, or in order without a
-/// seed.
-class EpochOrder {
- public:
-  /// `size` >= 1.
-  EpochOrder(std::uint64_t size, std::optional<std::uint64_t> seed) : size_(size) {
-    if (seed) shuffled_.emplace(size, *seed);
-  }
-  [[nodiscard]] std::uint64_t size() const { return size_; }
-  [[nodiscard]] std::uint64_t at(std::uint64_t sample) const {
-    return shuffled_ ? shuffled_->at(sample / size_, sample % size_) : sample % size_;
-  }
-
- private:
-  std::uint64_t size_;
-  std::optional<SampleOrder> shuffled_;
 };
 
 }  // namespace echelon

@@ -25,7 +25,7 @@ class ImageLoader final : public Loader {
  private:
   std::unique_ptr<data::ImageSource> source_;
   data::ImageShape shape_;
-  EpochOrder order_;
+  SampleOrder order_;
   std::vector<float> values_;  ///< [channels, 256]: what each 8-bit value becomes
 };
 

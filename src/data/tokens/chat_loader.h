@@ -42,7 +42,7 @@ class ChatLoader final : public Loader, NotCopied {
   std::int64_t seq_len_;
   DocumentIndex documents_;
   std::vector<Sample> samples_;
-  EpochOrder order_;
+  SampleOrder order_;
   std::vector<double> reference_;
 };
 

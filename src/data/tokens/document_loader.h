@@ -21,7 +21,7 @@ class DocumentLoader final : public Loader {
  private:
   TokenFile file_;
   std::int64_t seq_len_;
-  EpochOrder order_;
+  SampleOrder order_;
 };
 
 /// Source and target documents of a file of pairs (data.kind: pairs). A longer one is cut and keeps its last
@@ -41,7 +41,7 @@ class PairLoader final : public Loader {
   TokenFile file_;
   std::int64_t seq_len_;
   std::int64_t target_len_;
-  EpochOrder order_;
+  SampleOrder order_;
 };
 
 }  // namespace echelon

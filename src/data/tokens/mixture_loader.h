@@ -39,7 +39,7 @@ class MixtureLoader final : public Loader {
   std::vector<Source> sources_;
   std::uint64_t round_;   ///< its length
   std::uint64_t window_;  ///< samples that change places among themselves
-  EpochOrder order_;      ///< within a window
+  SampleOrder order_;      ///< within a window
 };
 
 }  // namespace echelon

@@ -31,7 +31,7 @@ class TokenLoader final : public Loader, NotCopied {
 
   TokenFile file_;
   std::int64_t seq_len_;
-  EpochOrder order_;
+  SampleOrder order_;
   std::optional<DocumentIndex> documents_;
 };
 
