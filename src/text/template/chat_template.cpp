@@ -21,18 +21,17 @@ struct ChatTemplate::Tree {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Variables = std::vector<std::pair<std::string, jinja::Value>>;
 
-Variables variables_of(const ChatInput& input) {
+jinja::Variables variables_of(const ChatInput& input) {
   jinja::Items messages;
   for (const Json& message : input.messages)
     messages.push_back(jinja::from_json(message, static_cast<std::int32_t>(messages.size())));
-  Variables made{{"messages", jinja::list_value(std::move(messages))},
-                 {"tools", jinja::from_json(input.tools, jinja::kFromTools)},
-                 {"documents", jinja::None()},
-                 {"add_generation_prompt", input.add_generation_prompt}};
+  jinja::Variables made{{"messages", jinja::list_value(std::move(messages))},
+                        {"tools", jinja::from_json(input.tools, jinja::kFromTools)},
+                        {"documents", jinja::None()},
+                        {"add_generation_prompt", input.add_generation_prompt}};
   for (const auto& [name, value] : input.variables.items())
-    made.emplace_back(name, jinja::from_json(value, jinja::kFromTemplate));
+    made.emplace(name, jinja::from_json(value, jinja::kFromTemplate));
   return made;
 }
 

@@ -1,6 +1,7 @@
 #include "text/template/interpreter.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/str.h"
@@ -124,19 +125,18 @@ Value Interpreter::call_macro(const Callable& macro, const Arguments& arguments)
     fail(str("takes ", node.names.size(), " arguments, found ", arguments.places.size()));
   Scope& scope = open_scope(macro.scope);
   for (std::size_t i = 0; i < arguments.places.size(); ++i)
-    scope.names.emplace_back(node.names[i], arguments.places[i]);
+    scope.names.emplace(node.names[i], arguments.places[i]);
   for (const auto& [name, value] : arguments.named) {
     if (std::ranges::find(node.names, name) == node.names.end()) fail(str("has no argument '", name, "'"));
-    scope.names.emplace_back(name, value);
+    scope.names.emplace(name, value);
   }
   Scope* const caller = std::exchange(scope_, &scope);
   const std::size_t first_default = node.names.size() - (node.parts.size() - 1);
   for (std::size_t i = arguments.places.size(); i < node.names.size(); ++i) {
-    const auto is_given = [&](const auto& known) { return known.first == node.names[i]; };
-    if (std::ranges::any_of(scope.names, is_given)) continue;
+    if (scope.names.contains(node.names[i])) continue;
     Value value =
         i >= first_default ? evaluate(node.parts[i - first_default]) : Value(Undefined{node.names[i]});
-    scope.names.emplace_back(node.names[i], std::move(value));
+    scope.names.emplace(node.names[i], std::move(value));
   }
   scope_ = caller;
   return text_value(captured(node.parts.back(), scope));

@@ -1,8 +1,8 @@
 #pragma once
 #include <cstddef>
 #include <deque>
+#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/not_copied.h"
@@ -11,10 +11,12 @@
 
 namespace echelon::data::jinja {
 
+using Variables = std::map<std::string, Value>;
+
 /// The variables of a template, of one turn of a loop or of one call of a macro.
 struct Scope {
   Scope* outer = nullptr;
-  std::vector<std::pair<std::string, Value>> names{};
+  Variables names{};
   bool kept = false;  ///< a macro was made in it
 };
 
@@ -24,7 +26,7 @@ class Interpreter {
   Interpreter(Tools tools, std::size_t most_output) : tools_(tools), most_output_(most_output) {}
 
   /// Throws Error(kData); line() then tells where.
-  [[nodiscard]] Text run(const Node& root, std::vector<std::pair<std::string, Value>> variables);
+  [[nodiscard]] Text run(const Node& root, Variables variables);
   [[nodiscard]] int line() const { return line_; }
 
  private:
@@ -57,7 +59,6 @@ class Interpreter {
   Value call(const Value& callee, const Arguments& arguments);
   Value call_macro(const Callable& macro, const Arguments& arguments);
   Value find(const std::string& name) const;
-  void set(const std::string& name, Value value);
 
   Scope& open_scope(Scope* outer);
   void close_scope();

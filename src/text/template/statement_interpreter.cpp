@@ -14,7 +14,7 @@ Interpreter::Step::Step(Interpreter& interpreter, const Node& node) : interprete
   ++interpreter.depth_;
 }
 
-Text Interpreter::run(const Node& root, std::vector<std::pair<std::string, Value>> variables) {
+Text Interpreter::run(const Node& root, Variables variables) {
   Text out;
   out_ = &out;
   scope_ = &open_scope(nullptr);
@@ -66,7 +66,7 @@ Interpreter::Flow Interpreter::execute(const Node& node) {
     }
     case Form::kMacro:
       scope_->kept = true;
-      set(node.name, Callable{&node, scope_, nullptr, nullptr});
+      scope_->names[node.name] = Callable{&node, scope_, nullptr, nullptr};
       return Flow::kOn;
     case Form::kGeneration: return generate(node);
     case Form::kBreak: return Flow::kBreak;
@@ -123,7 +123,7 @@ Interpreter::Flow Interpreter::execute_for(const Node& node) {
   bool otherwise = true;  // as Jinja2 has it: unless a turn came to its end
   for (std::size_t i = 0; i < all->items.size() && flow != Flow::kBreak; ++i) {
     scope_ = &open_scope(outer);
-    set("loop", std::make_shared<Loop>(Loop{all, i}));
+    scope_->names["loop"] = std::make_shared<Loop>(Loop{all, i});
     assign(node.names, all->items[i]);
     flow = execute(node.parts[2]);
     otherwise = otherwise && flow != Flow::kOn;
@@ -134,11 +134,14 @@ Interpreter::Flow Interpreter::execute_for(const Node& node) {
 }
 
 void Interpreter::assign(const std::vector<std::string>& names, const Value& value) {
-  if (names.size() == 1) return set(names[0], value);
+  if (names.size() == 1) {
+    scope_->names[names[0]] = value;
+    return;
+  }
   const ListPtr parts = items_of(value, tools_.budget);
   if (parts->items.size() != names.size())
     throw Error(Code::kData, parts->items.size(), " values for ", names.size(), " names");
-  for (std::size_t i = 0; i < names.size(); ++i) set(names[i], parts->items[i]);
+  for (std::size_t i = 0; i < names.size(); ++i) scope_->names[names[i]] = parts->items[i];
 }
 
 void Interpreter::assign_attribute(const Node& node, const Value& value) {
@@ -160,22 +163,10 @@ void Interpreter::assign_attribute(const Node& node, const Value& value) {
 
 Value Interpreter::find(const std::string& name) const {
   for (const Scope* scope = scope_; scope != nullptr; scope = scope->outer) {
-    for (const auto& [known, value] : scope->names) {
-      if (known == name) return value;
-    }
+    if (const auto known = scope->names.find(name); known != scope->names.end()) return known->second;
   }
   const Builtin* function = find_function(name);
   return function == nullptr ? Value(Undefined{name}) : Value(Callable{nullptr, nullptr, function, nullptr});
-}
-
-void Interpreter::set(const std::string& name, Value value) {
-  for (auto& [known, old] : scope_->names) {
-    if (known == name) {
-      old = std::move(value);
-      return;
-    }
-  }
-  scope_->names.emplace_back(name, std::move(value));
 }
 
 }  // namespace echelon::data::jinja
