@@ -17,28 +17,25 @@ constexpr std::size_t kMostEnds = 1000;
 
 class EndedTokenizer final : public Tokenizer {
  public:
-  EndedTokenizer(std::unique_ptr<const Tokenizer> inner, std::int32_t eos)
-      : inner_(std::move(inner)), eos_(eos) {}
+  EndedTokenizer(std::unique_ptr<const Tokenizer> inner, std::int32_t eos) : inner_(std::move(inner)) {
+    set_facts({.vocab_size = std::max<std::int64_t>(inner_->vocab_size(), eos + std::int64_t{1}),
+               .bos_id = inner_->bos_id(),
+               .eos_id = eos,
+               .digest = inner_->digest()});
+  }
   [[nodiscard]] std::unique_ptr<TextEncoder> make_encoder() const override { return inner_->make_encoder(); }
   [[nodiscard]] std::string decode(std::span<const std::int32_t> ids) const override {
     std::vector<std::int32_t> known;  // the end gives no text
-    std::ranges::copy_if(ids, std::back_inserter(known), [&](auto id) { return id != eos_; });
+    std::ranges::copy_if(ids, std::back_inserter(known), [&](auto id) { return id != eos_id(); });
     return inner_->decode_any(known);
   }
   [[nodiscard]] std::string name_of(std::int32_t id) const override { return inner_->name_of(id); }
   [[nodiscard]] std::string piece_of(std::int32_t id) const override {
     return id < inner_->vocab_size() ? inner_->piece_of(id) : "";
   }
-  [[nodiscard]] std::int64_t vocab_size() const override {
-    return std::max<std::int64_t>(inner_->vocab_size(), eos_ + std::int64_t{1});
-  }
-  [[nodiscard]] std::int32_t bos_id() const override { return inner_->bos_id(); }
-  [[nodiscard]] std::int32_t eos_id() const override { return eos_; }
-  [[nodiscard]] std::uint64_t digest() const override { return inner_->digest(); }
 
  private:
   std::unique_ptr<const Tokenizer> inner_;
-  std::int32_t eos_;
 };
 
 std::int32_t id_of(const Tokenizer& tokenizer, const std::string& name) {

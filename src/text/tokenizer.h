@@ -68,10 +68,25 @@ class Tokenizer {
   /// A symbol that decode() leaves out.
   [[nodiscard]] bool is_special(std::int32_t id) const;
 
-  [[nodiscard]] virtual std::int64_t vocab_size() const = 0;  ///< largest id plus 1
-  [[nodiscard]] virtual std::int32_t bos_id() const = 0;      ///< in front of a document; -1: none
-  [[nodiscard]] virtual std::int32_t eos_id() const = 0;      ///< behind a document; -1: none
-  [[nodiscard]] virtual std::uint64_t digest() const = 0;     ///< tokenizer_digest_of its file
+  [[nodiscard]] std::int64_t vocab_size() const { return facts_.vocab_size; }  ///< largest id plus 1
+  /// In front of a document; -1: none.
+  [[nodiscard]] std::int32_t bos_id() const { return facts_.bos_id; }
+  /// Behind a document; -1: none.
+  [[nodiscard]] std::int32_t eos_id() const { return facts_.eos_id; }
+  [[nodiscard]] std::uint64_t digest() const { return facts_.digest; }  ///< tokenizer_digest_of its file
+
+ protected:
+  struct Facts {
+    std::int64_t vocab_size = 0;
+    std::int32_t bos_id = -1;
+    std::int32_t eos_id = -1;
+    std::uint64_t digest = 0;
+  };
+  /// Every constructor calls it, once.
+  void set_facts(const Facts& facts) { facts_ = facts; }
+
+ private:
+  Facts facts_;
 };
 
 }  // namespace echelon

@@ -193,8 +193,9 @@ BpeTokenizer::BpeTokenizer(const TokenizerJson& json, std::string_view name, std
       steps_(json.steps),
       prefix_at_(json.steps.splits.size()),
       pieces_(pieces_of(json, name)),
-      digest_(digest),
       texts_(texts_by_id(json)) {
+  set_facts(
+      {.vocab_size = std::ssize(texts_), .bos_id = json.bos_id, .eos_id = json.eos_id, .digest = digest});
   for (const AddedToken& token : json.added_tokens) names_.emplace(token.id, token.content);
   if (steps_.byte_level && steps_.byte_level->use_regex) {
     steps_.splits.push_back({SplitPattern(kByteLevelPattern, "ByteLevel"), false, SplitBehavior::kIsolated});
@@ -217,10 +218,6 @@ std::string BpeTokenizer::name_of(std::int32_t id) const {
 std::string BpeTokenizer::piece_of(std::int32_t id) const {
   if (id < 0 || id >= vocab_size() || texts_[static_cast<std::size_t>(id)].empty()) return name_of(id);
   return bytes_of_token(texts_[static_cast<std::size_t>(id)], steps_.decoders);
-}
-
-std::int64_t BpeTokenizer::vocab_size() const {
-  return static_cast<std::int64_t>(texts_.size());
 }
 
 std::string BpeTokenizer::decode(std::span<const std::int32_t> ids) const {

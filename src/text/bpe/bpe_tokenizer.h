@@ -30,10 +30,6 @@ class BpeTokenizer final : public Tokenizer {
   [[nodiscard]] std::string decode(std::span<const std::int32_t> ids) const override;
   [[nodiscard]] std::string name_of(std::int32_t id) const override;
   [[nodiscard]] std::string piece_of(std::int32_t id) const override;
-  [[nodiscard]] std::int64_t vocab_size() const override;
-  [[nodiscard]] std::int32_t bos_id() const override { return steps_.bos_id; }
-  [[nodiscard]] std::int32_t eos_id() const override { return steps_.eos_id; }
-  [[nodiscard]] std::uint64_t digest() const override { return digest_; }
 
  private:
   friend class BpeEncoder;
@@ -44,7 +40,6 @@ class BpeTokenizer final : public Tokenizer {
   TokenizerSteps steps_;   ///< with the split of ByteLevel or Metaspace itself
   std::size_t prefix_at_;  ///< the split in front of which ByteLevel or Metaspace begins
   std::variant<BytePairs, UnigramPieces> pieces_;
-  std::uint64_t digest_;
   std::map<std::int32_t, std::string> names_;  ///< of added tokens
   std::vector<std::string> texts_;             ///< of each id, for decoding; empty: none
 };

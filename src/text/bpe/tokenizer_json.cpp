@@ -247,8 +247,8 @@ void find_document_ends(const JsonField& root, TokenizerJson& out) {
                                                   "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"};
   const auto frame = read_frame(root);
   // A template without a token in front says that there is none.
-  out.steps.bos_id = frame ? frame->before : find_special(out.added_tokens, kBegins);
-  out.steps.eos_id = frame && frame->after >= 0 ? frame->after : find_special(out.added_tokens, kEnds);
+  out.bos_id = frame ? frame->before : find_special(out.added_tokens, kBegins);
+  out.eos_id = frame && frame->after >= 0 ? frame->after : find_special(out.added_tokens, kEnds);
 }
 
 /// Whether the text behind the step can begin with what stood later in the text before it.

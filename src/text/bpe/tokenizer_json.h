@@ -116,8 +116,6 @@ struct TokenizerSteps {
   std::optional<ByteLevelStep> byte_level;
   std::optional<MetaspaceStep> metaspace;
   std::vector<DecoderStep> decoders;  ///< none with byte_level
-  std::int32_t bos_id = -1;  ///< of the post-processor, else the added token with a usual name; -1: none
-  std::int32_t eos_id = -1;
 };
 
 /// The content of a tokenizer.json, with every field known and checked. truncation, padding and offsets are
@@ -127,6 +125,8 @@ struct TokenizerJson {
   TokenizerSteps steps;
   Vocabulary vocab;
   std::variant<BytePairModel, UnigramModel> model;
+  std::int32_t bos_id = -1;  ///< of the post-processor, else the added token with a usual name; -1: none
+  std::int32_t eos_id = -1;
 
   /// Throws Error(kData) naming the field: not JSON, larger than 64 MiB, a missing, unknown or contradicting
   /// value, something that docs/data.md does not list. `name`: the file, for messages.

@@ -76,7 +76,6 @@ class SentencepieceEncoder final : public TextEncoder {
 
 struct SentencepieceTokenizer::Impl {
   sentencepiece::SentencePieceProcessor processor;
-  std::uint64_t digest = 0;
   bool verbatim = false;  // text goes in as it is, piece by piece
   bool trained_here = false;
   // Ids of the bytes of kSpaceSign, which would come back as a space; for models trained here.
@@ -119,7 +118,10 @@ SentencepieceTokenizer::SentencepieceTokenizer(std::string_view model_bytes, std
                 "' is neither a sentencepiece model nor a tokenizer.json: name a .model file of "
                 "sentencepiece or a tokenizer.json, or let `echelon prepare --train-tokenizer` make one");
   }
-  impl_->digest = tokenizer_digest_of(model_bytes);
+  set_facts({.vocab_size = processor.GetPieceSize(),
+             .bos_id = processor.bos_id(),
+             .eos_id = processor.eos_id(),
+             .digest = tokenizer_digest_of(model_bytes)});
   impl_->verbatim = traits->verbatim_bpe() && processor.IsByte(processor.PieceToId("<0x00>"));
   if (!impl_->verbatim) return;
   impl_->trained_here = is_trained_here(*traits);
@@ -150,9 +152,9 @@ void SentencepieceTokenizer::append(std::string_view text, std::vector<std::int3
 
 std::string SentencepieceTokenizer::decode(std::span<const std::int32_t> ids) const {
   for (const std::int32_t id : ids) {
-    if (id < 0 || id >= impl_->processor.GetPieceSize()) {
+    if (id < 0 || id >= vocab_size()) {
       throw Error(Code::kData, "cannot decode token id ", id, ": the tokenizer has ids 0 to ",
-                  impl_->processor.GetPieceSize() - 1);
+                  vocab_size() - 1);
     }
   }
   std::string text;
@@ -163,19 +165,6 @@ std::string SentencepieceTokenizer::decode(std::span<const std::int32_t> ids) co
 
 std::string SentencepieceTokenizer::name_of(std::int32_t id) const {
   return id >= 0 && id < vocab_size() ? impl_->processor.IdToPiece(id) : "";
-}
-
-std::int64_t SentencepieceTokenizer::vocab_size() const {
-  return impl_->processor.GetPieceSize();
-}
-std::int32_t SentencepieceTokenizer::bos_id() const {
-  return impl_->processor.bos_id();
-}
-std::int32_t SentencepieceTokenizer::eos_id() const {
-  return impl_->processor.eos_id();
-}
-std::uint64_t SentencepieceTokenizer::digest() const {
-  return impl_->digest;
 }
 
 bool SentencepieceTokenizer::cuts(std::string_view text) const {

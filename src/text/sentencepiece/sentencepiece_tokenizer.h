@@ -20,10 +20,6 @@ class SentencepieceTokenizer final : public Tokenizer {
   [[nodiscard]] std::unique_ptr<TextEncoder> make_encoder() const override;
   [[nodiscard]] std::string decode(std::span<const std::int32_t> ids) const override;
   [[nodiscard]] std::string name_of(std::int32_t id) const override;
-  [[nodiscard]] std::int64_t vocab_size() const override;
-  [[nodiscard]] std::int32_t bos_id() const override;
-  [[nodiscard]] std::int32_t eos_id() const override;
-  [[nodiscard]] std::uint64_t digest() const override;
 
   /// Appends the ids of `text` as the library finds them, without a memory.
   void append(std::string_view text, std::vector<std::int32_t>& ids) const;

@@ -15,7 +15,7 @@ using Ids = std::vector<std::int32_t>;
 /// A token for each byte, but one (256) for " a" and one (257) for "xy". 300 is BOS, if there is one.
 class Bytes final : public Tokenizer {
  public:
-  explicit Bytes(bool begins = true) : begins_(begins) {}
+  explicit Bytes(bool begins = true) { set_facts({.vocab_size = 301, .bos_id = begins ? 300 : -1}); }
   class Encoder final : public TextEncoder {
     void encode(std::string_view text, Ids& ids) override {
       for (std::size_t i = 0; i < text.size(); ++i) {
@@ -29,13 +29,6 @@ class Bytes final : public Tokenizer {
   std::unique_ptr<TextEncoder> make_encoder() const override { return std::make_unique<Encoder>(); }
   std::string decode(std::span<const std::int32_t>) const override { return ""; }
   std::string name_of(std::int32_t) const override { return ""; }
-  std::int64_t vocab_size() const override { return 301; }
-  std::int32_t bos_id() const override { return begins_ ? 300 : -1; }
-  std::int32_t eos_id() const override { return -1; }
-  std::uint64_t digest() const override { return 0; }
-
- private:
-  bool begins_;
 };
 
 constexpr ModelLimits kLimits{.positions = 12, .vocab_size = 301};
