@@ -6,8 +6,6 @@
 #include <span>
 
 #include "base/checksum/crc32c.h"
-#include "base/error.h"
-#include "data/loader.h"
 #include "data/tokens/token_file.h"
 
 namespace echelon {
@@ -24,12 +22,6 @@ template <std::integral... Parts>
                                                  std::optional<std::uint64_t> shuffle_seed) {
   return data_identity(kind, file.header().header_crc, seq_len, shuffle_seed.has_value(),
                        shuffle_seed.value_or(0));
-}
-
-/// A batch to be filled with samples [first, first + count). Throws Error(kInternal) for a negative number.
-[[nodiscard]] inline SampleBatch empty_batch(std::int64_t first, std::int64_t count) {
-  if (first < 0 || count < 0) throw Error::internal("a read of ", count, " samples from sample ", first);
-  return {.samples = count, .first_sample = first};
 }
 
 }  // namespace echelon

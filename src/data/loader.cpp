@@ -136,6 +136,13 @@ std::unique_ptr<Loader> open_mixture(const DataOptions& options, std::int64_t vo
 
 }  // namespace
 
+SampleBatch Loader::read(std::int64_t first, std::int64_t count) const {
+  if (first < 0 || count < 0) throw Error::internal("a read of ", count, " samples from sample ", first);
+  SampleBatch batch{.samples = count, .first_sample = first};
+  for (std::int64_t sample = first; sample < first + count; ++sample) append(sample, batch);
+  return batch;
+}
+
 std::string tokenizer_path(const DataOptions& options) {
   if (!options.tokenizer.empty() || is_synthetic(options.kind) || gives_images(options.kind))
     return options.tokenizer;

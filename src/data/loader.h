@@ -49,7 +49,8 @@ struct DataPosition {
 };
 
 /// Samples by global number: sample g of epoch e is a seeded permutation of the file's windows, so no number
-/// of ranks or micro-batch size changes which samples a step trains on. read() may run on several threads.
+/// of ranks or micro-batch size changes which samples a step trains on. Both ways to read may run on several
+/// threads.
 class Loader {
  public:
   virtual ~Loader() = default;
@@ -58,7 +59,10 @@ class Loader {
 
   /// Samples [first, first + count) by global number; may run over the end of an epoch. Throws Error(kData)
   /// when the bytes it needs do not match their checksum: every read verifies what it uses.
-  [[nodiscard]] virtual SampleBatch read(std::int64_t first, std::int64_t count) const = 0;
+  [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const;
+  /// Adds one sample, 0 or above, to a batch of samples of its kind. `batch.samples`: how many it will have.
+  /// Throws as read() does.
+  virtual void append(std::int64_t sample, SampleBatch& batch) const = 0;
 
   /// CRC of data identity (token file checksum, seq_len, seed, shuffle): kept in the checkpoint so that a
   /// resumed run on other data is refused.

@@ -66,25 +66,23 @@ ImageLoader::ImageLoader(std::unique_ptr<data::ImageSource> source, const data::
   identify(order_.size(), identity(source_->fingerprint(), values_, shuffle_seed));
 }
 
-SampleBatch ImageLoader::read(std::int64_t first, std::int64_t count) const {
-  SampleBatch batch = empty_batch(first, count);
+void ImageLoader::append(std::int64_t sample, SampleBatch& batch) const {
   batch.image_shape = {shape_.channels, shape_.size, shape_.size};
   const auto numel = static_cast<std::size_t>(shape_.numel());
   const std::size_t plane = numel / static_cast<std::size_t>(shape_.channels);
+  const std::size_t before = batch.images.size();
+  batch.images.reserve(numel * static_cast<std::size_t>(batch.samples));
+  batch.images.resize(before + numel);  // zeros if the image cannot be used
+  const std::uint64_t index = order_.at(static_cast<std::uint64_t>(sample));
   std::vector<std::uint8_t> pixels(numel);
-  batch.images.resize(numel * static_cast<std::size_t>(count));  // zeros where an image cannot be used
-  float* to = batch.images.data();
-  for (std::int64_t sample = first; sample < first + count; ++sample, to += numel) {
-    const std::uint64_t index = order_.at(static_cast<std::uint64_t>(sample));
-    const std::int64_t label = source_->read(static_cast<std::int64_t>(index), sample, pixels);
-    batch.targets.push_back(label);
-    if (label < 0) continue;
-    for (std::size_t begin = 0; begin < numel; begin += plane) {
-      const float* values = values_.data() + begin / plane * kLevels;
-      for (std::size_t i = begin; i < begin + plane; ++i) to[i] = values[pixels[i]];
-    }
+  const std::int64_t label = source_->read(static_cast<std::int64_t>(index), sample, pixels);
+  batch.targets.push_back(label);
+  if (label < 0) return;
+  float* to = batch.images.data() + before;
+  for (std::size_t begin = 0; begin < numel; begin += plane) {
+    const float* values = values_.data() + begin / plane * kLevels;
+    for (std::size_t i = begin; i < begin + plane; ++i) to[i] = values[pixels[i]];
   }
-  return batch;
 }
 
 std::unique_ptr<Loader> make_image_loader(const DataOptions& options, const data::ImageShape& shape,

@@ -20,7 +20,7 @@ class ImageLoader final : public Loader {
               const DataOptions& options, std::optional<std::uint64_t> shuffle_seed);
 
   [[nodiscard]] SampleSize sample_size() const override { return {}; }
-  [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
+  void append(std::int64_t sample, SampleBatch& batch) const override;
 
  private:
   std::unique_ptr<data::ImageSource> source_;

@@ -95,21 +95,14 @@ ChatLoader::ChatLoader(TokenFile file, std::int64_t seq_len, std::optional<std::
   identify(samples_.size(), data_identity(8, file_, seq_len, shuffle_seed));
 }
 
-SampleBatch ChatLoader::read(std::int64_t first, std::int64_t count) const {
-  SampleBatch batch = empty_batch(first, count);
-  for (std::int64_t sample = first; sample < first + count; ++sample)
-    append(samples_[order_.at(static_cast<std::uint64_t>(sample))], batch);
-  return batch;
-}
-
-void ChatLoader::append(const Sample& sample, SampleBatch& batch) const {
-  const auto [begin, last] = sample.tokens;
+void ChatLoader::append(std::int64_t sample, SampleBatch& batch) const {
+  auto [tokens_here, document] = samples_[order_.at(static_cast<std::uint64_t>(sample))];
+  const auto [begin, last] = tokens_here;
   std::vector<std::int64_t> ids(last - begin);
   std::vector<bool> trained;
   file_.read_chat(begin, ids, trained);
   const std::size_t before = batch.ids.size();
   std::size_t at = 0;
-  std::uint64_t document = sample.document;
   for (const std::int64_t tokens : documents_.parts(begin, last)) {
     const std::size_t end = at + static_cast<std::size_t>(tokens);
     for (++at; at < end; ++at) {

@@ -25,7 +25,7 @@ class ChatLoader final : public Loader, NotCopied {
   [[nodiscard]] SampleSize sample_size() const override {
     return {seq_len_, 0, reference_.empty() ? seq_len_ : 1};
   }
-  [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
+  void append(std::int64_t sample, SampleBatch& batch) const override;
   [[nodiscard]] std::vector<double>* reference() override {
     return file_.header().holds_preferences() ? &reference_ : nullptr;
   }
@@ -36,8 +36,6 @@ class ChatLoader final : public Loader, NotCopied {
   };
 
  private:
-  void append(const Sample& sample, SampleBatch& batch) const;
-
   TokenFile file_;
   std::int64_t seq_len_;
   DocumentIndex documents_;

@@ -14,21 +14,16 @@ DocumentLoader::DocumentLoader(TokenFile file, std::int64_t seq_len,
   identify(order_.size(), data_identity(3, file_, seq_len, shuffle_seed));
 }
 
-SampleBatch DocumentLoader::read(std::int64_t first, std::int64_t count) const {
-  SampleBatch batch = empty_batch(first, count);
-  std::vector<std::int64_t> ids;
-  for (std::int64_t sample = first; sample < first + count; ++sample) {
-    const auto range = file_.document(order_.at(static_cast<std::uint64_t>(sample)));
-    ids.resize(std::min(range.end - range.begin, static_cast<std::uint64_t>(seq_len_) + 1));
-    file_.read(range.begin, ids);
-    // A single token goes in and predicts nothing.
-    const auto length = static_cast<std::ptrdiff_t>(std::max<std::size_t>(ids.size(), 2) - 1);
-    ids.resize(static_cast<std::size_t>(length) + 1, -1);
-    batch.lengths.push_back(length);
-    batch.ids.insert(batch.ids.end(), ids.begin(), ids.begin() + length);
-    batch.targets.insert(batch.targets.end(), ids.begin() + 1, ids.end());
-  }
-  return batch;
+void DocumentLoader::append(std::int64_t sample, SampleBatch& batch) const {
+  const auto range = file_.document(order_.at(static_cast<std::uint64_t>(sample)));
+  std::vector<std::int64_t> ids(std::min(range.end - range.begin, static_cast<std::uint64_t>(seq_len_) + 1));
+  file_.read(range.begin, ids);
+  // A single token goes in and predicts nothing.
+  const auto length = static_cast<std::ptrdiff_t>(std::max<std::size_t>(ids.size(), 2) - 1);
+  ids.resize(static_cast<std::size_t>(length) + 1, -1);
+  batch.lengths.push_back(length);
+  batch.ids.insert(batch.ids.end(), ids.begin(), ids.begin() + length);
+  batch.targets.insert(batch.targets.end(), ids.begin() + 1, ids.end());
 }
 
 PairLoader::PairLoader(TokenFile file, std::int64_t seq_len, std::int64_t target_len,
@@ -42,8 +37,8 @@ PairLoader::PairLoader(TokenFile file, std::int64_t seq_len, std::int64_t target
 }
 
 /// Appends a document of at most `most` tokens, the last one always its own; returns their number.
-std::int64_t PairLoader::append(std::uint64_t document, std::int64_t most,
-                                std::vector<std::int64_t>& ids) const {
+std::int64_t PairLoader::append_document(std::uint64_t document, std::int64_t most,
+                                         std::vector<std::int64_t>& ids) const {
   const auto range = file_.document(document);
   const std::uint64_t length = std::min(range.end - range.begin, static_cast<std::uint64_t>(most));
   const std::size_t before = ids.size();
@@ -53,14 +48,10 @@ std::int64_t PairLoader::append(std::uint64_t document, std::int64_t most,
   return static_cast<std::int64_t>(length);
 }
 
-SampleBatch PairLoader::read(std::int64_t first, std::int64_t count) const {
-  SampleBatch batch = empty_batch(first, count);
-  for (std::int64_t sample = first; sample < first + count; ++sample) {
-    const std::uint64_t pair = order_.at(static_cast<std::uint64_t>(sample));
-    batch.lengths.push_back(append(2 * pair, seq_len_, batch.ids));
-    batch.target_lengths.push_back(append(2 * pair + 1, target_len_, batch.targets));
-  }
-  return batch;
+void PairLoader::append(std::int64_t sample, SampleBatch& batch) const {
+  const std::uint64_t pair = order_.at(static_cast<std::uint64_t>(sample));
+  batch.lengths.push_back(append_document(2 * pair, seq_len_, batch.ids));
+  batch.target_lengths.push_back(append_document(2 * pair + 1, target_len_, batch.targets));
 }
 
 }  // namespace echelon

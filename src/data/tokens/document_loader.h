@@ -16,7 +16,7 @@ class DocumentLoader final : public Loader {
   DocumentLoader(TokenFile file, std::int64_t seq_len, std::optional<std::uint64_t> shuffle_seed);
 
   [[nodiscard]] SampleSize sample_size() const override { return {seq_len_, 0, seq_len_}; }
-  [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
+  void append(std::int64_t sample, SampleBatch& batch) const override;
 
  private:
   TokenFile file_;
@@ -33,10 +33,11 @@ class PairLoader final : public Loader {
              std::optional<std::uint64_t> shuffle_seed);
 
   [[nodiscard]] SampleSize sample_size() const override { return {seq_len_, target_len_, target_len_}; }
-  [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
+  void append(std::int64_t sample, SampleBatch& batch) const override;
 
  private:
-  std::int64_t append(std::uint64_t document, std::int64_t most, std::vector<std::int64_t>& ids) const;
+  std::int64_t append_document(std::uint64_t document, std::int64_t most,
+                               std::vector<std::int64_t>& ids) const;
 
   TokenFile file_;
   std::int64_t seq_len_;

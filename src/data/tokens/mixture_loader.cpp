@@ -37,11 +37,6 @@ std::optional<std::uint64_t> key_of(std::optional<std::uint64_t> seed) {
   return seed ? std::optional(stream_key(*seed, "data mixture")) : std::nullopt;
 }
 
-template <class T>
-void append(std::vector<T>& to, const std::vector<T>& from) {
-  to.insert(to.end(), from.begin(), from.end());
-}
-
 }  // namespace
 
 MixtureLoader::MixtureLoader(std::vector<Source> sources, std::optional<std::uint64_t> shuffle_seed)
@@ -58,35 +53,22 @@ MixtureLoader::MixtureLoader(std::vector<Source> sources, std::optional<std::uin
   identify(samples, identity);
 }
 
-MixtureLoader::Draw MixtureLoader::draw(std::uint64_t number) const {
+void MixtureLoader::append(std::int64_t sample, SampleBatch& batch) const {
+  const auto number = static_cast<std::uint64_t>(sample);
   const std::uint64_t place = number - number % window_ + order_.at(number);
   const std::uint64_t round = place / round_;
   // The place among the samples of this source and those behind it. Of the first n of these the source has
   // its part, rounded down; it has the next one, too, if the part then grows.
   std::uint64_t rest = place % round_;
   std::uint64_t whole = round_;
-  for (std::size_t i = 0; i < sources_.size(); ++i) {
-    const std::uint64_t share = sources_[i].share;
+  for (const auto& [loader, share] : sources_) {
     const std::uint64_t drawn = part_of(rest, share, whole);
-    if (part_of(rest + 1, share, whole) > drawn) return {i, static_cast<std::int64_t>(round * share + drawn)};
+    if (part_of(rest + 1, share, whole) > drawn)
+      return loader->append(static_cast<std::int64_t>(round * share + drawn), batch);
     rest -= drawn;
     whole -= share;
   }
   throw Error::internal("sample ", number, " of a mixture is of no source");
-}
-
-SampleBatch MixtureLoader::read(std::int64_t first, std::int64_t count) const {
-  SampleBatch batch = empty_batch(first, count);
-  for (std::int64_t number = first; number < first + count; ++number) {
-    const Draw drawn = draw(static_cast<std::uint64_t>(number));
-    const SampleBatch sample = sources_[drawn.source].loader->read(drawn.sample, 1);
-    append(batch.ids, sample.ids);
-    append(batch.lengths, sample.lengths);
-    append(batch.sample_lengths, sample.sample_lengths);
-    append(batch.targets, sample.targets);
-    append(batch.target_lengths, sample.target_lengths);
-  }
-  return batch;
 }
 
 }  // namespace echelon

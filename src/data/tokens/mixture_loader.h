@@ -27,19 +27,13 @@ class MixtureLoader final : public Loader {
   MixtureLoader(std::vector<Source> sources, std::optional<std::uint64_t> shuffle_seed);
 
   [[nodiscard]] SampleSize sample_size() const override { return sources_.front().loader->sample_size(); }
-  [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
+  void append(std::int64_t sample, SampleBatch& batch) const override;
 
  private:
-  struct Draw {
-    std::size_t source = 0;
-    std::int64_t sample = 0;
-  };
-  [[nodiscard]] Draw draw(std::uint64_t number) const;
-
   std::vector<Source> sources_;
   std::uint64_t round_;   ///< its length
   std::uint64_t window_;  ///< samples that change places among themselves
-  SampleOrder order_;      ///< within a window
+  SampleOrder order_;     ///< within a window
 };
 
 }  // namespace echelon

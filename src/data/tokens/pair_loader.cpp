@@ -38,12 +38,6 @@ SyntheticPairLoader::SyntheticPairLoader(const PairSizes& sizes, std::uint64_t s
   }
 }
 
-SampleBatch SyntheticPairLoader::read(std::int64_t first, std::int64_t count) const {
-  SampleBatch batch = empty_batch(first, count);
-  for (std::int64_t sample = first; sample < first + count; ++sample) append(sample, batch);
-  return batch;
-}
-
 void SyntheticPairLoader::append(std::int64_t sample, SampleBatch& batch) const {
   const auto number = 2 * static_cast<std::uint64_t>(sample);
   std::int64_t source = sizes_.source;

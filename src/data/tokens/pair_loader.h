@@ -26,11 +26,9 @@ class SyntheticPairLoader final : public Loader {
   [[nodiscard]] SampleSize sample_size() const override {
     return {sizes_.source, sizes_.target, sizes_.target};
   }
-  [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
+  void append(std::int64_t sample, SampleBatch& batch) const override;
 
  private:
-  void append(std::int64_t sample, SampleBatch& batch) const;
-
   PairSizes sizes_;
   std::uint64_t key_;
   std::uint64_t lengths_key_;

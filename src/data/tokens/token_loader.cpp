@@ -11,21 +11,12 @@
 namespace echelon {
 namespace {
 
-/// A batch of windows of seq_len + 1 ids each, which `fill(sample, window)` writes.
-template <class F>
-SampleBatch windows_as_batch(std::int64_t first, std::int64_t count, std::int64_t seq_len, const F& fill) {
-  const auto length = static_cast<std::size_t>(seq_len);
-  SampleBatch batch = empty_batch(first, count);
-  batch.ids.reserve(static_cast<std::size_t>(count) * length);
-  batch.targets.reserve(static_cast<std::size_t>(count) * length);
-  batch.lengths.assign(static_cast<std::size_t>(count), seq_len);
-  std::vector<std::int64_t> window(length + 1);
-  for (std::int64_t sample = first; sample < first + count; ++sample) {
-    fill(sample, std::span(window));
-    batch.ids.insert(batch.ids.end(), window.begin(), window.end() - 1);
-    batch.targets.insert(batch.targets.end(), window.begin() + 1, window.end());
-  }
-  return batch;
+/// Adds a window, each of whose ids but the first is the target of the one before it.
+void append_window(std::span<const std::int64_t> window, SampleBatch& batch) {
+  for (auto* ids : {&batch.ids, &batch.targets})
+    ids->reserve(static_cast<std::size_t>(batch.samples) * (window.size() - 1));
+  batch.ids.insert(batch.ids.end(), window.begin(), window.end() - 1);
+  batch.targets.insert(batch.targets.end(), window.begin() + 1, window.end());
 }
 
 std::uint64_t whole_windows(const TokenFile& file, std::int64_t seq_len) {
@@ -47,35 +38,23 @@ TokenLoader::TokenLoader(TokenFile file, std::int64_t seq_len, std::optional<std
   if (separate) documents_.emplace(file_);
 }
 
-std::uint64_t TokenLoader::first_token(std::int64_t sample) const {
-  return order_.at(static_cast<std::uint64_t>(sample)) * static_cast<std::uint64_t>(seq_len_);
-}
-
-SampleBatch TokenLoader::read(std::int64_t first, std::int64_t count) const {
-  SampleBatch batch = windows_as_batch(
-      first, count, seq_len_,
-      [this](std::int64_t sample, std::span<std::int64_t> ids) { file_.read(first_token(sample), ids); });
-  if (documents_) separate(batch);
-  return batch;
-}
-
-/// Makes the parts of documents in each window sequences of their own.
-void TokenLoader::separate(SampleBatch& batch) const {
-  batch.sample_lengths = std::move(batch.lengths);
-  batch.lengths.clear();
-  std::size_t at = 0;
-  for (std::int64_t sample = batch.first_sample; sample < batch.first_sample + batch.samples; ++sample) {
-    const std::uint64_t begin = first_token(sample);
-    // One token more than the input, to know whether the last one ends its document.
-    auto parts = documents_->parts(begin, begin + static_cast<std::uint64_t>(seq_len_) + 1);
-    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
-      at += static_cast<std::size_t>(parts[i]);
-      batch.targets[at - 1] = -1;
-    }
-    at += static_cast<std::size_t>(parts.back()) - 1;
-    if (--parts.back() == 0) parts.pop_back();
-    batch.lengths.insert(batch.lengths.end(), parts.begin(), parts.end());
+void TokenLoader::append(std::int64_t sample, SampleBatch& batch) const {
+  const auto length = static_cast<std::uint64_t>(seq_len_);
+  const std::uint64_t begin = order_.at(static_cast<std::uint64_t>(sample)) * length;
+  std::vector<std::int64_t> window(length + 1);
+  file_.read(begin, window);
+  std::size_t at = batch.targets.size();
+  append_window(window, batch);
+  if (!documents_) return batch.lengths.push_back(seq_len_);
+  batch.sample_lengths.push_back(seq_len_);
+  // One token more than the input, to know whether the last one ends its document.
+  auto parts = documents_->parts(begin, begin + length + 1);
+  for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+    at += static_cast<std::size_t>(parts[i]);
+    batch.targets[at - 1] = -1;
   }
+  if (--parts.back() == 0) parts.pop_back();
+  batch.lengths.insert(batch.lengths.end(), parts.begin(), parts.end());
 }
 
 SyntheticLoader::SyntheticLoader(std::int64_t seq_len, std::int64_t vocab_size, std::uint64_t seed)
@@ -85,18 +64,19 @@ SyntheticLoader::SyntheticLoader(std::int64_t seq_len, std::int64_t vocab_size, 
   identify(std::uint64_t{1} << 40, data_identity(2, vocab_size_, seq_len, seed));
 }
 
-SampleBatch SyntheticLoader::read(std::int64_t first, std::int64_t count) const {
-  return windows_as_batch(first, count, seq_len_, [this](std::int64_t sample, std::span<std::int64_t> ids) {
-    std::uint64_t previous = 0;
-    for (std::size_t column = 0; column < ids.size(); ++column) {
-      const auto words = philox4x32(key_, column, static_cast<std::uint64_t>(sample));
-      // The product of two uniform numbers favors small values, like the ranks of words in a text (Zipf).
-      const std::uint64_t skewed = (std::uint64_t{words[0]} * words[1]) >> 32;
-      const bool continues = column > 0 && (words[2] & 1) != 0;
-      previous = continues ? (previous + 1) % vocab_size_ : (skewed * vocab_size_) >> 32;
-      ids[column] = static_cast<std::int64_t>(previous);
-    }
-  });
+void SyntheticLoader::append(std::int64_t sample, SampleBatch& batch) const {
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(seq_len_) + 1);
+  std::uint64_t previous = 0;
+  for (std::size_t column = 0; column < ids.size(); ++column) {
+    const auto words = philox4x32(key_, column, static_cast<std::uint64_t>(sample));
+    // The product of two uniform numbers favors small values, like the ranks of words in a text (Zipf).
+    const std::uint64_t skewed = (std::uint64_t{words[0]} * words[1]) >> 32;
+    const bool continues = column > 0 && (words[2] & 1) != 0;
+    previous = continues ? (previous + 1) % vocab_size_ : (skewed * vocab_size_) >> 32;
+    ids[column] = static_cast<std::int64_t>(previous);
+  }
+  append_window(ids, batch);
+  batch.lengths.push_back(seq_len_);
 }
 
 }  // namespace echelon

@@ -23,12 +23,9 @@ class TokenLoader final : public Loader, NotCopied {
               bool separate = false);
 
   [[nodiscard]] SampleSize sample_size() const override { return {seq_len_, 0, seq_len_}; }
-  [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
+  void append(std::int64_t sample, SampleBatch& batch) const override;
 
  private:
-  void separate(SampleBatch& batch) const;
-  [[nodiscard]] std::uint64_t first_token(std::int64_t sample) const;
-
   TokenFile file_;
   std::int64_t seq_len_;
   SampleOrder order_;
@@ -44,7 +41,7 @@ class SyntheticLoader final : public Loader {
   SyntheticLoader(std::int64_t seq_len, std::int64_t vocab_size, std::uint64_t seed);
 
   [[nodiscard]] SampleSize sample_size() const override { return {seq_len_, 0, seq_len_}; }
-  [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
+  void append(std::int64_t sample, SampleBatch& batch) const override;
 
  private:
   std::int64_t seq_len_;

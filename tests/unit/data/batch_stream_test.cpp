@@ -16,16 +16,12 @@ class Numbers final : public Loader {
  public:
   explicit Numbers(std::int64_t bad = -1) : bad_(bad) { identify(1000, 1); }
   SampleSize sample_size() const override { return {1, 0, 1}; }
-  SampleBatch read(std::int64_t first, std::int64_t count) const override {
+  void append(std::int64_t sample, SampleBatch& batch) const override {
     ++reads;
-    if (first % 3 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    SampleBatch batch{.samples = count, .first_sample = first};
-    for (std::int64_t i = first; i < first + count; ++i) {
-      if (i == bad_) throw Error(Code::kData, "sample is bad");
-      batch.ids.push_back(i);
-      batch.lengths.push_back(1);
-    }
-    return batch;
+    if (sample % 3 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (sample == bad_) throw Error(Code::kData, "sample is bad");
+    batch.ids.push_back(sample);
+    batch.lengths.push_back(1);
   }
   mutable std::atomic<int> reads{0};
 

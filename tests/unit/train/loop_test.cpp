@@ -31,18 +31,14 @@ class PaddedSamples final : public Loader {
  public:
   explicit PaddedSamples(bool padded) : padded_(padded) { identify(4, 1); }
   SampleSize sample_size() const override { return {longest, 0, kColumns - 1}; }
-  SampleBatch read(std::int64_t first, std::int64_t count) const override {
-    SampleBatch batch{.samples = count, .first_sample = first};
-    batch.lengths.assign(static_cast<std::size_t>(count), kColumns - 1);
-    for (std::int64_t row = first; row < first + count; ++row) {
-      for (std::int64_t i = 0; i + 1 < kColumns; ++i) {
-        batch.ids.push_back((3 * row + i * i) % 13);
-        batch.targets.push_back((3 * row + (i + 1) * (i + 1)) % 13);
-      }
-      if (padded_ && row % 4 != 1) batch.targets.back() = -100;
-      if (row >= counted) std::fill_n(batch.targets.end() - kColumns + 1, kColumns - 1, -100);
+  void append(std::int64_t row, SampleBatch& batch) const override {
+    batch.lengths.push_back(kColumns - 1);
+    for (std::int64_t i = 0; i + 1 < kColumns; ++i) {
+      batch.ids.push_back((3 * row + i * i) % 13);
+      batch.targets.push_back((3 * row + (i + 1) * (i + 1)) % 13);
     }
-    return batch;
+    if (padded_ && row % 4 != 1) batch.targets.back() = -100;
+    if (row >= counted) std::fill_n(batch.targets.end() - kColumns + 1, kColumns - 1, -100);
   }
 
   std::int64_t longest = kColumns - 1;  ///< of the samples that there could be

@@ -24,31 +24,27 @@ class FullSamples final : public Loader {
     return {data_.seq_len, 0, data_.seq_len};
   }
 
-  [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override {
-    SampleBatch batch{.samples = count, .first_sample = first};
-    const auto samples = static_cast<std::size_t>(count);
+  void append(std::int64_t /*sample*/, SampleBatch& batch) const override {
     if (gives_images(data_.kind)) {
       const data::ImageShape& image = input_.images;
       batch.image_shape = {image.channels, image.size, image.size};
-      batch.images.resize(static_cast<std::size_t>(count * image.numel()));
-      batch.targets.resize(samples);
-      return batch;
+      batch.images.resize(static_cast<std::size_t>(batch.samples * image.numel()));
+      return batch.targets.push_back(0);
     }
-    batch.ids.resize(static_cast<std::size_t>(count * data_.seq_len));
-    batch.lengths.assign(samples, data_.seq_len);
+    batch.ids.resize(batch.ids.size() + static_cast<std::size_t>(data_.seq_len));
+    if (data_.kind == DataKind::kPreference) {
+      batch.lengths.insert(batch.lengths.end(), {(data_.seq_len + 1) / 2, data_.seq_len / 2});
+      batch.sample_lengths.push_back(data_.seq_len);
+      batch.reference.resize(batch.lengths.size());
+    } else {
+      batch.lengths.push_back(data_.seq_len);
+    }
     if (gives_pairs(data_.kind)) {
-      batch.target_lengths.assign(samples, data_.target_len);
-      batch.targets.resize(static_cast<std::size_t>(count * data_.target_len));
+      batch.target_lengths.push_back(data_.target_len);
+      batch.targets.resize(batch.targets.size() + static_cast<std::size_t>(data_.target_len));
     } else {
       batch.targets.resize(batch.ids.size());
     }
-    if (data_.kind == DataKind::kPreference) {
-      batch.sample_lengths = std::exchange(batch.lengths, {});
-      for (std::size_t i = 0; i < samples; ++i)
-        batch.lengths.insert(batch.lengths.end(), {(data_.seq_len + 1) / 2, data_.seq_len / 2});
-      batch.reference.resize(batch.lengths.size());
-    }
-    return batch;
   }
 
  private:
