@@ -46,17 +46,14 @@ std::uint32_t identity(const ImageFolder& list) {
 }  // namespace
 
 FolderImages::FolderImages(const std::filesystem::path& folder, const DataOptions& options,
-                           const ImageShape& shape, const std::uint64_t* training_seed)
+                           const ImageShape& shape, std::optional<std::uint64_t> training_seed)
     : folder_(folder),
-      options_(options.image),
-      skips_(options.on_bad_record == BadRecord::kSkip),
-      most_bad_(static_cast<std::size_t>(options.max_bad_records)),
+      options_(options),
       shape_(shape),
-      training_(training_seed != nullptr),
-      key_(training_ ? stream_key(*training_seed, "image views") : 0),
       list_(list_image_folder(folder)),
       fingerprint_(identity(list_)) {
-  if (options_.resize == 0) options_.resize = shape.size;
+  if (training_seed) key_ = stream_key(*training_seed, "image views");
+  if (options_.image.resize == 0) options_.image.resize = shape.size;
   check_listing();
 }
 
@@ -76,19 +73,19 @@ void FolderImages::check_listing() const {
   const std::string what = str("image folder '", folder_.string(), "' holds ", list_.others.size(),
                                " files that are not .jpg, .jpeg or .png in a class's folder, the first '",
                                printable(list_.others.front()), "'");
-  if (!skips_) throw Error(Code::kData, what, ": remove them, or set data.on_bad_record: skip");
+  if (!skips()) throw Error(Code::kData, what, ": remove them, or set data.on_bad_record: skip");
   log::warn(str(what, ": left out"));
 }
 
 Image FolderImages::view(const std::filesystem::path& path, std::uint64_t sample) const {
-  const Image whole = decode_image(path, shape_.channels, options_.max_pixels);
+  const ImageOptions& how = options_.image;
+  const Image whole = decode_image(path, shape_.channels, how.max_pixels);
   check_ratio(whole, path.string());
-  if (!training_) return center_view(whole, options_.resize, shape_.size);
   Image image =
-      options_.crop == Crop::kRandom
-          ? resize(crop(whole, random_box(whole, options_.crop_area, key_, sample)), shape_.size, shape_.size)
-          : center_view(whole, options_.resize, shape_.size);
-  if (options_.flip && random_flip(key_, sample)) flip_horizontally(image);
+      key_ && how.crop == Crop::kRandom
+          ? resize(crop(whole, random_box(whole, how.crop_area, *key_, sample)), shape_.size, shape_.size)
+          : center_view(whole, how.resize, shape_.size);
+  if (key_ && how.flip && random_flip(*key_, sample)) flip_horizontally(image);
   return image;
 }
 
@@ -100,7 +97,7 @@ std::int64_t FolderImages::read(std::int64_t index, std::int64_t sample,
     return file.label;
   } catch (const Error& error) {
     if (error.code() != Code::kData || error.is_of_system()) throw;  // the image may be whole
-    if (!skips_) throw Error(Code::kData, error.what(), "; data.on_bad_record: skip continues without it");
+    if (!skips()) throw Error(Code::kData, error.what(), "; data.on_bad_record: skip continues without it");
     count_bad(index, error.what());
     return -1;
   }
@@ -109,11 +106,11 @@ std::int64_t FolderImages::read(std::int64_t index, std::int64_t sample,
 void FolderImages::count_bad(std::int64_t index, const std::string& why) const {
   const Lock lock(bad_mutex_);
   if (!bad_.insert(index).second) return;
-  if (bad_.size() > most_bad_) {
-    throw Error(Code::kData, "more than data.max_bad_records (", most_bad_,
+  if (std::ssize(bad_) > options_.max_bad_records) {
+    throw Error(Code::kData, "more than data.max_bad_records (", options_.max_bad_records,
                 ") image files cannot be used, the last: ", why);
   }
-  log::warn(str(why, ": not counted (", bad_.size(), " of at most ", most_bad_, ")"));
+  log::warn(str(why, ": not counted (", bad_.size(), " of at most ", options_.max_bad_records, ")"));
 }
 
 }  // namespace echelon::data

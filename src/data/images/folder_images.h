@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <optional>
 #include <set>
 
 #include "base/mutex.h"
@@ -20,10 +21,10 @@ namespace echelon::data {
 /// are left out and reported.
 class FolderImages final : public ImageSource {
  public:
-  /// `training_seed`: null for validation. Throws Error(kData): see list_image_folder; more classes than
+  /// `training_seed`: none for validation. Throws Error(kData): see list_image_folder; more classes than
   /// shape.classes, channels other than 1 or 3.
   FolderImages(const std::filesystem::path& folder, const DataOptions& options, const ImageShape& shape,
-               const std::uint64_t* training_seed);
+               std::optional<std::uint64_t> training_seed);
 
   [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(list_.files.size()); }
   [[nodiscard]] std::uint32_t fingerprint() const override { return fingerprint_; }
@@ -33,16 +34,14 @@ class FolderImages final : public ImageSource {
 
  private:
   [[nodiscard]] Image view(const std::filesystem::path& path, std::uint64_t sample) const;
+  [[nodiscard]] bool skips() const { return options_.on_bad_record == BadRecord::kSkip; }
   void check_listing() const;
   void count_bad(std::int64_t index, const std::string& why) const;
 
   std::filesystem::path folder_;
-  ImageOptions options_;
-  bool skips_;
-  std::size_t most_bad_;
+  DataOptions options_;
   ImageShape shape_;
-  bool training_;
-  std::uint64_t key_ = 0;
+  std::optional<std::uint64_t> key_;  // of random choices; none: validation
   ImageFolder list_;
   std::uint32_t fingerprint_ = 0;
   mutable Mutex bad_mutex_;

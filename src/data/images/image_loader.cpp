@@ -93,7 +93,7 @@ std::unique_ptr<Loader> make_image_loader(const DataOptions& options, const data
   } else if (options.kind == DataKind::kIdx) {
     source = std::make_unique<data::IdxImages>(options.path, options.labels, shape);
   } else {
-    source = std::make_unique<data::FolderImages>(options.path, options, shape, &seed);
+    source = std::make_unique<data::FolderImages>(options.path, options, shape, seed);
   }
   return std::make_unique<ImageLoader>(std::move(source), shape, options,
                                        options.shuffle ? Seed(seed) : std::nullopt);
@@ -108,7 +108,7 @@ std::unique_ptr<Loader> make_image_validation_loader(const DataOptions& options,
     source = std::make_unique<data::SyntheticImages>(shape, seed, validation.samples);
     order.reset();
   } else if (options.kind == DataKind::kImageFolder) {
-    auto folder = std::make_unique<data::FolderImages>(validation.path, options, shape, nullptr);
+    auto folder = std::make_unique<data::FolderImages>(validation.path, options, shape, std::nullopt);
     check_same_classes(options, *folder);
     source = std::move(folder);
   } else {

@@ -72,7 +72,7 @@ TEST_F(PictureFolder, ListsClassesAndFilesByName) {
 }
 
 TEST_F(PictureFolder, ShowsTheMiddleForValidation) {
-  const FolderImages images(dir_.path(), options_, kShape, nullptr);
+  const FolderImages images(dir_.path(), options_, kShape, {});
   const std::vector<std::uint8_t> planes = read(images, 2, 123, 1);
   const data::Image whole = data::decode_image(dir_ / "bee/y.png", 3, 1'000'000);
   const data::Image middle = data::center_view(whole, 24, 24);
@@ -83,25 +83,25 @@ TEST_F(PictureFolder, ShowsTheMiddleForValidation) {
 }
 
 TEST_F(PictureFolder, ShowsAnotherViewForEachTrainingSample) {
-  const FolderImages images(dir_.path(), options_, kShape, &kSeed);
+  const FolderImages images(dir_.path(), options_, kShape, kSeed);
   std::set<std::vector<std::uint8_t>> views;
   for (std::int64_t sample = 0; sample < 20; ++sample) views.insert(read(images, 4, sample, 2));
   EXPECT_EQ(views.size(), 20U);
-  const FolderImages again(dir_.path(), options_, kShape, &kSeed);
+  const FolderImages again(dir_.path(), options_, kShape, kSeed);
   EXPECT_EQ(read(again, 4, 7, 2), read(images, 4, 7, 2));
   options_.image.crop = Crop::kCenter;
-  const FolderImages centered(dir_.path(), options_, kShape, &kSeed);
+  const FolderImages centered(dir_.path(), options_, kShape, kSeed);
   views.clear();
   for (std::int64_t sample = 0; sample < 20; ++sample) views.insert(read(centered, 4, sample, 2));
   EXPECT_EQ(views.size(), 2U);  // mirrored or not
   options_.image.flip = false;
-  const FolderImages plain(dir_.path(), options_, kShape, &kSeed);
-  EXPECT_EQ(read(plain, 4, 1, 2), read(FolderImages(dir_.path(), options_, kShape, nullptr), 4, 0, 2));
+  const FolderImages plain(dir_.path(), options_, kShape, kSeed);
+  EXPECT_EQ(read(plain, 4, 1, 2), read(FolderImages(dir_.path(), options_, kShape, {}), 4, 0, 2));
 }
 
 TEST_F(PictureFolder, StopsAtAnImageThatCannotBeUsed) {
   write_bytes(dir_ / "cat/a.jpg", read_bytes(dir_ / "cat/a.jpg").substr(0, 700));
-  const FolderImages images(dir_.path(), options_, kShape, &kSeed);
+  const FolderImages images(dir_.path(), options_, kShape, kSeed);
   const std::string message = message_of([&] { (void)read(images, 4, 0, 2); });
   EXPECT_EQ(message, str("image '", (dir_ / "cat/a.jpg").string(),
                          "' is a damaged JPEG file: Premature end of JPEG file; data.on_bad_record: skip "
@@ -115,7 +115,7 @@ TEST_F(PictureFolder, SkipsImagesThatCannotBeUsedUpToTheLimit) {
   std::filesystem::create_symlink("nowhere", dir_ / "ant/10.jpeg");
   options_.on_bad_record = BadRecord::kSkip;
   options_.max_bad_records = 2;
-  const FolderImages images(dir_.path(), options_, kShape, &kSeed);
+  const FolderImages images(dir_.path(), options_, kShape, kSeed);
   ASSERT_EQ(images.size(), 5);
   (void)read(images, 4, 0, -1);
   (void)read(images, 1, 1, -1);
@@ -128,7 +128,7 @@ TEST_F(PictureFolder, SkipsImagesThatCannotBeUsedUpToTheLimit) {
 
 TEST_F(PictureFolder, StopsAtAReadErrorBecauseTheImageMayBeWhole) {
   options_.on_bad_record = BadRecord::kSkip;
-  const FolderImages images(dir_.path(), options_, kShape, &kSeed);
+  const FolderImages images(dir_.path(), options_, kShape, kSeed);
   const test::InUse<test::FaultyDisk> disk(fs::disk(), {{.call = test::DiskCall::kRead, .error = EIO}});
   EXPECT_EQ(message_of([&] { (void)read(images, 4, 0, -1); }),
             str("cannot read '", (dir_ / "cat/a.jpg").string(), "': Input/output error"));
@@ -137,17 +137,17 @@ TEST_F(PictureFolder, StopsAtAReadErrorBecauseTheImageMayBeWhole) {
 TEST_F(PictureFolder, RefusesFilesOfOtherKindsUnlessSkipped) {
   write_bytes(dir_ / "bee/notes.txt", "x");
   write_bytes(dir_ / "readme.md", "x");
-  const std::string message = message_of([&] { FolderImages(dir_.path(), options_, kShape, nullptr); });
+  const std::string message = message_of([&] { FolderImages(dir_.path(), options_, kShape, {}); });
   EXPECT_EQ(message, str("image folder '", dir_.path().string(),
                          "' holds 2 files that are not .jpg, .jpeg or .png in a class's folder, the first "
                          "'readme.md': remove them, or set data.on_bad_record: skip"));
   options_.on_bad_record = BadRecord::kSkip;
-  EXPECT_EQ(FolderImages(dir_.path(), options_, kShape, nullptr).size(), 5);
+  EXPECT_EQ(FolderImages(dir_.path(), options_, kShape, {}).size(), 5);
 }
 
 TEST_F(PictureFolder, RefusesFoldersThatAreNoClasses) {
   const auto refusal = [&](const std::filesystem::path& folder) {
-    return message_of([&] { FolderImages(folder, options_, kShape, nullptr); });
+    return message_of([&] { FolderImages(folder, options_, kShape, {}); });
   };
   EXPECT_MENTIONS(refusal(dir_ / "cat"), "has no subfolders");
   EXPECT_MENTIONS(refusal(dir_ / "missing"), "No such file or directory");
@@ -161,7 +161,7 @@ TEST_F(PictureFolder, RefusesFoldersThatAreNoClasses) {
 
 TEST_F(PictureFolder, RefusesMoreClassesThanTheModelHas) {
   EXPECT_EQ(message_of([&] {
-              FolderImages(dir_.path(), options_, {3, 24, 2}, nullptr);
+              FolderImages(dir_.path(), options_, {3, 24, 2}, {});
             }),
             str("image folder '", dir_.path().string(),
                 "' has 3 subfolders, each a class, but model.classes is 2: set model.classes: 3"));
@@ -176,12 +176,12 @@ TEST_F(PictureFolder, RefusesAnImageAsThinAsALine) {
                             .c_str()),
             0);
   std::filesystem::remove(dir_ / "line.py");
-  const FolderImages images(dir_.path(), options_, kShape, nullptr);
+  const FolderImages images(dir_.path(), options_, kShape, {});
   EXPECT_MENTIONS(message_of([&] { (void)read(images, 4, 0, 2); }), "4000 x 30");
 }
 
 TEST_F(PictureFolder, IsReadByManyThreadsAtOnce) {
-  const FolderImages images(dir_.path(), options_, kShape, &kSeed);
+  const FolderImages images(dir_.path(), options_, kShape, kSeed);
   std::vector<std::vector<std::uint8_t>> expected;
   for (std::int64_t i = 0; i < 5; ++i) {
     expected.emplace_back(static_cast<std::size_t>(kShape.numel()));
