@@ -158,7 +158,7 @@ std::unique_ptr<const Tokenizer> load_tokenizer(const DataOptions& options) {
 }
 
 std::unique_ptr<Loader> make_loader(const DataOptions& options, const ModelInput& input, std::uint64_t seed) {
-  if (gives_images(options.kind)) return make_image_loader(options, input.images, seed);
+  if (gives_images(options.kind)) return make_image_loader(options, input.images, seed, false);
   const std::int64_t vocab_size = input.vocab_size;
   check_sizes(options, vocab_size);
   if (options.kind == DataKind::kSyntheticTokens)
@@ -177,7 +177,7 @@ std::unique_ptr<Loader> make_loader(const DataOptions& options, const ModelInput
 std::unique_ptr<Loader> make_validation_loader(const DataOptions& options, const ModelInput& input,
                                                std::uint64_t seed) {
   if (options.validation.path.empty() && options.validation.samples == 0) return nullptr;
-  if (gives_images(options.kind)) return make_image_validation_loader(options, input.images, seed);
+  if (gives_images(options.kind)) return make_image_loader(options, input.images, seed, true);
   check_sizes(options, input.vocab_size);
   return open_file(options.validation.path, options, input.vocab_size, std::nullopt);
 }

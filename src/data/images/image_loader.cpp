@@ -86,35 +86,23 @@ void ImageLoader::append(std::int64_t sample, SampleBatch& batch) const {
 }
 
 std::unique_ptr<Loader> make_image_loader(const DataOptions& options, const data::ImageShape& shape,
-                                          std::uint64_t seed) {
+                                          std::uint64_t seed, bool validation) {
+  const std::string& path = validation ? options.validation.path : options.path;
+  const bool shuffles = validation ? options.kind != DataKind::kSyntheticImages : options.shuffle;
   std::unique_ptr<data::ImageSource> source;
   if (options.kind == DataKind::kSyntheticImages) {
-    source = std::make_unique<data::SyntheticImages>(shape, seed);
+    source =
+        std::make_unique<data::SyntheticImages>(shape, seed, validation ? options.validation.samples : 0);
   } else if (options.kind == DataKind::kIdx) {
-    source = std::make_unique<data::IdxImages>(options.path, options.labels, shape);
+    const std::string& labels = validation ? options.validation.labels : options.labels;
+    source = std::make_unique<data::IdxImages>(path, labels, shape);
   } else {
-    source = std::make_unique<data::FolderImages>(options.path, options, shape, seed);
+    auto folder = std::make_unique<data::FolderImages>(path, options, shape, validation ? Seed() : seed);
+    if (validation) check_same_classes(options, *folder);
+    source = std::move(folder);
   }
   return std::make_unique<ImageLoader>(std::move(source), shape, options,
-                                       options.shuffle ? Seed(seed) : std::nullopt);
-}
-
-std::unique_ptr<Loader> make_image_validation_loader(const DataOptions& options,
-                                                     const data::ImageShape& shape, std::uint64_t seed) {
-  std::unique_ptr<data::ImageSource> source;
-  Seed order = kValidationOrder;
-  const ValidationDataOptions& validation = options.validation;
-  if (options.kind == DataKind::kSyntheticImages) {
-    source = std::make_unique<data::SyntheticImages>(shape, seed, validation.samples);
-    order.reset();
-  } else if (options.kind == DataKind::kImageFolder) {
-    auto folder = std::make_unique<data::FolderImages>(validation.path, options, shape, std::nullopt);
-    check_same_classes(options, *folder);
-    source = std::move(folder);
-  } else {
-    source = std::make_unique<data::IdxImages>(validation.path, validation.labels, shape);
-  }
-  return std::make_unique<ImageLoader>(std::move(source), shape, options, order);
+                                       shuffles ? Seed(validation ? kValidationOrder : seed) : std::nullopt);
 }
 
 }  // namespace echelon

@@ -29,15 +29,11 @@ class ImageLoader final : public Loader {
   std::vector<float> values_;  ///< [channels, 256]: what each 8-bit value becomes
 };
 
-/// The training stream of data.kind image_folder, idx or synthetic_images. Throws Error(kData): see
-/// FolderImages, IdxImages.
+/// The training stream of data.kind image_folder, idx or synthetic_images, or the samples of data.validation
+/// in an order of their own. Throws Error(kData): see FolderImages, IdxImages; also when a validation
+/// folder's classes are not those of data.path.
 [[nodiscard]] std::unique_ptr<Loader> make_image_loader(const DataOptions& options,
-                                                        const data::ImageShape& shape, std::uint64_t seed);
-
-/// Loads the samples of data.validation, in their own order. Throws Error(kData), also when a folder's
-/// classes are not those of data.path.
-[[nodiscard]] std::unique_ptr<Loader> make_image_validation_loader(const DataOptions& options,
-                                                                   const data::ImageShape& shape,
-                                                                   std::uint64_t seed);
+                                                        const data::ImageShape& shape, std::uint64_t seed,
+                                                        bool validation);
 
 }  // namespace echelon
