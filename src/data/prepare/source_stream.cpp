@@ -51,15 +51,30 @@ struct SourceStream::Input {
 /// Turns the bytes of an Input into text.
 struct SourceStream::Decoder {
   virtual ~Decoder() = default;
+
   /// Fills `text`, at least one byte of it; 0 at the end.
-  virtual std::size_t read(Input& input, std::span<char> text) = 0;
+  std::size_t read(Input& input, std::span<char> text) {
+    for (;;) {
+      if (!pending_ && !input.fill()) {
+        if (inside_) input.refuse("is cut short: its compressed data end too early");
+        return 0;
+      }
+      if (const std::size_t count = step(input, text); count > 0) return count;
+    }
+  }
+
+ protected:
+  /// Decodes some of input.rest(), perhaps to nothing; sets what follows.
+  virtual std::size_t step(Input& input, std::span<char> text) = 0;
+
+  bool inside_ = false;   // of one of the streams that may lie in a file, one behind the other
+  bool pending_ = false;  // text is left to give, which needs no input
 };
 
 namespace {
 
-struct PlainDecoder final : SourceStream::Decoder {
-  std::size_t read(SourceStream::Input& input, std::span<char> text) override {
-    if (!input.fill()) return 0;
+class PlainDecoder final : public SourceStream::Decoder {
+  std::size_t step(SourceStream::Input& input, std::span<char> text) override {
     const auto part = input.rest().first(std::min(input.rest().size(), text.size()));
     std::ranges::transform(part, text.begin(), [](std::byte b) { return static_cast<char>(b); });
     input.used += part.size();
@@ -67,33 +82,18 @@ struct PlainDecoder final : SourceStream::Decoder {
   }
 };
 
-/// Loops over members: calls `step` until it gives text or the file ends between two of them.
-template <class Step>
-std::size_t decode(SourceStream::Input& input, bool& inside, Step&& step) {
-  for (;;) {
-    if (!input.fill()) {
-      if (inside) input.refuse("is cut short: its compressed data end too early");
-      return 0;
-    }
-    if (const std::size_t count = step(); count > 0) return count;
-  }
-}
-
 class GzipDecoder final : public SourceStream::Decoder, NotCopied {
  public:
   GzipDecoder() {
     constexpr int kGzip = 16;  // and no zlib streams
     if (inflateInit2(&stream_, MAX_WBITS + kGzip) != Z_OK)
       throw Error(Code::kEnvironment, "the zlib library cannot be used: too little memory");
+    inside_ = true;  // an empty file is not a gzip file
   }
   ~GzipDecoder() override { inflateEnd(&stream_); }
 
-  std::size_t read(SourceStream::Input& input, std::span<char> text) override {
-    return decode(input, inside_, [&] { return step(input, text); });
-  }
-
  private:
-  std::size_t step(SourceStream::Input& input, std::span<char> text) {
+  std::size_t step(SourceStream::Input& input, std::span<char> text) override {
     constexpr std::size_t kMost = std::size_t{1} << 30;
     const auto rest = input.rest();
     const std::size_t room = std::min(text.size(), kMost);
@@ -117,7 +117,6 @@ class GzipDecoder final : public SourceStream::Decoder, NotCopied {
   }
 
   z_stream stream_{};
-  bool inside_ = true;  // inside a member; true at first, because an empty file is not a gzip file
 };
 
 constexpr int kLargestWindowLog = 31;  // of zstd --long=31; the library's default is 27
@@ -127,18 +126,11 @@ class ZstdDecoder final : public SourceStream::Decoder {
   ZstdDecoder() : stream_(ZSTD_createDStream(), ZSTD_freeDStream) {
     if (!stream_) throw Error(Code::kEnvironment, "the zstd library cannot be used: too little memory");
     (void)ZSTD_DCtx_setParameter(stream_.get(), ZSTD_d_windowLogMax, kLargestWindowLog);
-  }
-
-  std::size_t read(SourceStream::Input& input, std::span<char> text) override {
-    // If the output buffer was full, the decoder may still hold text when all input has been used.
-    if (pending_) {
-      if (const std::size_t count = step(input, text); count > 0) return count;
-    }
-    return decode(input, inside_, [&] { return step(input, text); });
+    inside_ = true;
   }
 
  private:
-  std::size_t step(SourceStream::Input& input, std::span<char> text) {
+  std::size_t step(SourceStream::Input& input, std::span<char> text) override {
     const auto rest = input.rest();
     ZSTD_inBuffer in{rest.data(), rest.size(), 0};
     ZSTD_outBuffer out{text.data(), text.size(), 0};
@@ -148,13 +140,12 @@ class ZstdDecoder final : public SourceStream::Decoder {
       input.refuse(str("contains data that is not zstd (", ZSTD_getErrorName(result), ")"));
     // 0: a frame is complete; another one may follow (RFC 8878).
     inside_ = result != 0;
+    // If the buffer was full, the decoder may still hold text when all input has been used.
     pending_ = inside_ && out.pos == out.size;
     return out.pos;
   }
 
   std::unique_ptr<ZSTD_DStream, decltype(&ZSTD_freeDStream)> stream_;
-  bool inside_ = true;
-  bool pending_ = false;
 };
 
 std::unique_ptr<SourceStream::Decoder> decoder_for(Packing packing) {
