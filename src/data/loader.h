@@ -55,7 +55,7 @@ class Loader {
  public:
   virtual ~Loader() = default;
   [[nodiscard]] std::int64_t samples_per_epoch() const { return samples_per_epoch_; }
-  [[nodiscard]] virtual SampleSize sample_size() const = 0;
+  [[nodiscard]] const SampleSize& sample_size() const { return sample_size_; }
 
   /// Samples [first, first + count) by global number; may run over the end of an epoch. Throws Error(kData)
   /// when the bytes it needs do not match their checksum: every read verifies what it uses.
@@ -75,14 +75,16 @@ class Loader {
 
  protected:
   /// Every constructor calls it, once.
-  void identify(std::uint64_t samples_per_epoch, std::uint32_t fingerprint) {
+  void identify(std::uint64_t samples_per_epoch, std::uint32_t fingerprint, const SampleSize& sample_size) {
     samples_per_epoch_ = static_cast<std::int64_t>(samples_per_epoch);
     fingerprint_ = fingerprint;
+    sample_size_ = sample_size;
   }
 
  private:
   std::int64_t samples_per_epoch_ = 0;
   std::uint32_t fingerprint_ = 0;
+  SampleSize sample_size_;
 };
 
 /// The input that the model accepts; other data are refused.

@@ -63,7 +63,7 @@ ImageLoader::ImageLoader(std::unique_ptr<data::ImageSource> source, const data::
       shape_(shape),
       order_(static_cast<std::uint64_t>(source_->size()), shuffle_seed),
       values_(value_table(shape.channels, options)) {
-  identify(order_.size(), identity(source_->fingerprint(), values_, shuffle_seed));
+  identify(order_.size(), identity(source_->fingerprint(), values_, shuffle_seed), {});
 }
 
 void ImageLoader::append(std::int64_t sample, SampleBatch& batch) const {

@@ -19,7 +19,6 @@ class ImageLoader final : public Loader {
   ImageLoader(std::unique_ptr<data::ImageSource> source, const data::ImageShape& shape,
               const DataOptions& options, std::optional<std::uint64_t> shuffle_seed);
 
-  [[nodiscard]] SampleSize sample_size() const override { return {}; }
   void append(std::int64_t sample, SampleBatch& batch) const override;
 
  private:

@@ -87,12 +87,12 @@ Samples pack(const TokenFile& file, std::int64_t seq_len, std::int64_t leave_out
 ChatLoader::ChatLoader(TokenFile file, std::int64_t seq_len, std::optional<std::uint64_t> shuffle_seed,
                        std::int64_t leave_out)
     : file_(std::move(file)),
-      seq_len_(seq_len),
       documents_(file_),
       samples_(pack(file_, seq_len, leave_out)),
       order_(samples_.size(), shuffle_seed),
       reference_(file_.header().holds_preferences() ? file_.document_count() : 0) {
-  identify(samples_.size(), data_identity(8, file_, seq_len, shuffle_seed));
+  identify(samples_.size(), data_identity(8, file_, seq_len, shuffle_seed),
+           {seq_len, 0, reference_.empty() ? seq_len : 1});
 }
 
 void ChatLoader::append(std::int64_t sample, SampleBatch& batch) const {

@@ -22,9 +22,6 @@ class ChatLoader final : public Loader, NotCopied {
   ChatLoader(TokenFile file, std::int64_t seq_len, std::optional<std::uint64_t> shuffle_seed,
              std::int64_t leave_out);
 
-  [[nodiscard]] SampleSize sample_size() const override {
-    return {seq_len_, 0, reference_.empty() ? seq_len_ : 1};
-  }
   void append(std::int64_t sample, SampleBatch& batch) const override;
   [[nodiscard]] std::vector<double>* reference() override {
     return file_.header().holds_preferences() ? &reference_ : nullptr;
@@ -37,7 +34,6 @@ class ChatLoader final : public Loader, NotCopied {
 
  private:
   TokenFile file_;
-  std::int64_t seq_len_;
   DocumentIndex documents_;
   std::vector<Sample> samples_;
   SampleOrder order_;

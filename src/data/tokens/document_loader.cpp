@@ -11,7 +11,7 @@ namespace echelon {
 DocumentLoader::DocumentLoader(TokenFile file, std::int64_t seq_len,
                                std::optional<std::uint64_t> shuffle_seed)
     : file_(std::move(file)), seq_len_(seq_len), order_(file_.document_count(), shuffle_seed) {
-  identify(order_.size(), data_identity(3, file_, seq_len, shuffle_seed));
+  identify(order_.size(), data_identity(3, file_, seq_len, shuffle_seed), {seq_len, 0, seq_len});
 }
 
 void DocumentLoader::append(std::int64_t sample, SampleBatch& batch) const {
@@ -32,8 +32,10 @@ PairLoader::PairLoader(TokenFile file, std::int64_t seq_len, std::int64_t target
       seq_len_(seq_len),
       target_len_(target_len),
       order_(file_.document_count() / 2, shuffle_seed) {
-  identify(order_.size(), data_identity(4, file_.header().header_crc, seq_len, target_len,
-                                        shuffle_seed.has_value(), shuffle_seed.value_or(0)));
+  identify(order_.size(),
+           data_identity(4, file_.header().header_crc, seq_len, target_len, shuffle_seed.has_value(),
+                         shuffle_seed.value_or(0)),
+           {seq_len, target_len, target_len});
 }
 
 /// Appends a document of at most `most` tokens, the last one always its own; returns their number.

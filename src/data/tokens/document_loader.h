@@ -15,7 +15,6 @@ class DocumentLoader final : public Loader {
   /// `shuffle_seed`: none for file order.
   DocumentLoader(TokenFile file, std::int64_t seq_len, std::optional<std::uint64_t> shuffle_seed);
 
-  [[nodiscard]] SampleSize sample_size() const override { return {seq_len_, 0, seq_len_}; }
   void append(std::int64_t sample, SampleBatch& batch) const override;
 
  private:
@@ -32,7 +31,6 @@ class PairLoader final : public Loader {
   PairLoader(TokenFile file, std::int64_t seq_len, std::int64_t target_len,
              std::optional<std::uint64_t> shuffle_seed);
 
-  [[nodiscard]] SampleSize sample_size() const override { return {seq_len_, target_len_, target_len_}; }
   void append(std::int64_t sample, SampleBatch& batch) const override;
 
  private:

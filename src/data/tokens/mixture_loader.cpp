@@ -50,7 +50,7 @@ MixtureLoader::MixtureLoader(std::vector<Source> sources, std::optional<std::uin
     samples += static_cast<std::uint64_t>(source.loader->samples_per_epoch());
     identity = data_identity(identity, source.loader->fingerprint(), source.share);
   }
-  identify(samples, identity);
+  identify(samples, identity, sources_.front().loader->sample_size());
 }
 
 void MixtureLoader::append(std::int64_t sample, SampleBatch& batch) const {

@@ -26,7 +26,6 @@ class MixtureLoader final : public Loader {
   /// `sources` is not empty; its loaders give samples of one kind. Without a seed nothing is shuffled.
   MixtureLoader(std::vector<Source> sources, std::optional<std::uint64_t> shuffle_seed);
 
-  [[nodiscard]] SampleSize sample_size() const override { return sources_.front().loader->sample_size(); }
   void append(std::int64_t sample, SampleBatch& batch) const override;
 
  private:

@@ -27,7 +27,8 @@ SyntheticPairLoader::SyntheticPairLoader(const PairSizes& sizes, std::uint64_t s
       key_(stream_key(seed, "synthetic pairs")),
       lengths_key_(stream_key(seed, "lengths of synthetic pairs")) {
   identify(std::uint64_t{1} << 40,
-           data_identity(5, sizes.source, sizes.target, sizes.vocabulary, sizes.full_length, seed));
+           data_identity(5, sizes.source, sizes.target, sizes.vocabulary, sizes.full_length, seed),
+           {sizes.source, sizes.target, sizes.target});
   if (sizes.source < 1 || sizes.target < 1) {
     throw Error(Code::kUsage, "synthetic pairs of ", sizes.source, " and ", sizes.target,
                 " tokens; expected at least 1: see data.seq_len and data.target_len");

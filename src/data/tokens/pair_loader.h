@@ -23,9 +23,6 @@ class SyntheticPairLoader final : public Loader {
   /// Throws Error(kUsage) for sizes below one or a vocabulary below four.
   SyntheticPairLoader(const PairSizes& sizes, std::uint64_t seed);
 
-  [[nodiscard]] SampleSize sample_size() const override {
-    return {sizes_.source, sizes_.target, sizes_.target};
-  }
   void append(std::int64_t sample, SampleBatch& batch) const override;
 
  private:

@@ -34,7 +34,8 @@ std::uint64_t whole_windows(const TokenFile& file, std::int64_t seq_len) {
 TokenLoader::TokenLoader(TokenFile file, std::int64_t seq_len, std::optional<std::uint64_t> shuffle_seed,
                          bool separate)
     : file_(std::move(file)), seq_len_(seq_len), order_(whole_windows(file_, seq_len), shuffle_seed) {
-  identify(order_.size(), data_identity(separate ? 7 : 1, file_, seq_len, shuffle_seed));
+  identify(order_.size(), data_identity(separate ? 7 : 1, file_, seq_len, shuffle_seed),
+           {seq_len, 0, seq_len});
   if (separate) documents_.emplace(file_);
 }
 
@@ -61,7 +62,7 @@ SyntheticLoader::SyntheticLoader(std::int64_t seq_len, std::int64_t vocab_size, 
     : seq_len_(seq_len),
       vocab_size_(static_cast<std::uint64_t>(vocab_size)),
       key_(stream_key(seed, "synthetic tokens")) {
-  identify(std::uint64_t{1} << 40, data_identity(2, vocab_size_, seq_len, seed));
+  identify(std::uint64_t{1} << 40, data_identity(2, vocab_size_, seq_len, seed), {seq_len, 0, seq_len});
 }
 
 void SyntheticLoader::append(std::int64_t sample, SampleBatch& batch) const {

@@ -22,7 +22,6 @@ class TokenLoader final : public Loader, NotCopied {
   TokenLoader(TokenFile file, std::int64_t seq_len, std::optional<std::uint64_t> shuffle_seed,
               bool separate = false);
 
-  [[nodiscard]] SampleSize sample_size() const override { return {seq_len_, 0, seq_len_}; }
   void append(std::int64_t sample, SampleBatch& batch) const override;
 
  private:
@@ -40,7 +39,6 @@ class SyntheticLoader final : public Loader {
   /// 2 <= vocab_size <= 2^31.
   SyntheticLoader(std::int64_t seq_len, std::int64_t vocab_size, std::uint64_t seed);
 
-  [[nodiscard]] SampleSize sample_size() const override { return {seq_len_, 0, seq_len_}; }
   void append(std::int64_t sample, SampleBatch& batch) const override;
 
  private:

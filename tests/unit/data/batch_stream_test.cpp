@@ -14,8 +14,7 @@ namespace {
 /// Each sample's id is its number. Reading one of some numbers takes longer, reading `bad` fails.
 class Numbers final : public Loader {
  public:
-  explicit Numbers(std::int64_t bad = -1) : bad_(bad) { identify(1000, 1); }
-  SampleSize sample_size() const override { return {1, 0, 1}; }
+  explicit Numbers(std::int64_t bad = -1) : bad_(bad) { identify(1000, 1, {1, 0, 1}); }
   void append(std::int64_t sample, SampleBatch& batch) const override {
     ++reads;
     if (sample % 3 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));

@@ -29,8 +29,9 @@ constexpr std::int64_t kColumns = 7;
 /// Four samples over and over; the last target of some of them is padding.
 class PaddedSamples final : public Loader {
  public:
-  explicit PaddedSamples(bool padded) : padded_(padded) { identify(4, 1); }
-  SampleSize sample_size() const override { return {longest, 0, kColumns - 1}; }
+  explicit PaddedSamples(bool padded) : padded_(padded) { set_longest(kColumns - 1); }
+  /// `longest`: of the samples that there could be.
+  void set_longest(std::int64_t longest) { identify(4, 1, {longest, 0, kColumns - 1}); }
   void append(std::int64_t row, SampleBatch& batch) const override {
     batch.lengths.push_back(kColumns - 1);
     for (std::int64_t i = 0; i + 1 < kColumns; ++i) {
@@ -41,8 +42,7 @@ class PaddedSamples final : public Loader {
     if (row >= counted) std::fill_n(batch.targets.end() - kColumns + 1, kColumns - 1, -100);
   }
 
-  std::int64_t longest = kColumns - 1;  ///< of the samples that there could be
-  std::int64_t counted = 1'000'000;     ///< samples from this one on have no target that counts
+  std::int64_t counted = 1'000'000;  ///< samples from this one on have no target that counts
 
  private:
   bool padded_;
@@ -273,7 +273,7 @@ TEST(TrainLoop, AStepThatIsFasterThanThePeakIsTheBetterMeasurementOfIt) {
 TEST(TrainLoop, RoomThatNoTokenFillsIsNoWorkOfTheModel) {
   const auto work_of_a_sample = [](std::int64_t longest) {
     OneRun run;
-    run.data.longest = longest;
+    run.data.set_longest(longest);
     run.options.metrics.every_steps = 1;
     (void)run.train();
     const auto line = run.logged().at(0);

@@ -13,15 +13,12 @@ namespace {
 class FullSamples final : public Loader {
  public:
   explicit FullSamples(const Recipe& recipe) : data_(recipe.data), input_(input_of(recipe.model)) {
+    SampleSize size{data_.seq_len, 0, data_.seq_len};
+    if (gives_images(data_.kind)) size = {};
+    if (gives_pairs(data_.kind)) size = {data_.seq_len, data_.target_len, data_.target_len};
+    if (data_.kind == DataKind::kPreference) size.targets = 1;
     // How many samples there are is unknown without the files; this is enough for any step.
-    identify(std::uint64_t{1} << 40, 0);
-  }
-
-  [[nodiscard]] SampleSize sample_size() const override {
-    if (gives_images(data_.kind)) return {};
-    if (gives_pairs(data_.kind)) return {data_.seq_len, data_.target_len, data_.target_len};
-    if (data_.kind == DataKind::kPreference) return {data_.seq_len, 0, 1};
-    return {data_.seq_len, 0, data_.seq_len};
+    identify(std::uint64_t{1} << 40, 0, size);
   }
 
   void append(std::int64_t /*sample*/, SampleBatch& batch) const override {
