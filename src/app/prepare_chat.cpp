@@ -23,7 +23,7 @@ void print_chat(const TokenFile& file, std::uint64_t number, const Tokenizer& to
   const TokenFile::Range range = file.document(number);
   std::vector<std::int64_t> ids(range.end - range.begin);
   std::vector<bool> trained;
-  file.read_chat(range.begin, ids, trained);
+  file.read(range.begin, ids, &trained);
   std::cout << "--- conversation " << number + 1 << " of " << file.path().filename().string() << "\n";
   for (std::size_t at = 0; at < ids.size();) {
     const bool marked = trained[at];

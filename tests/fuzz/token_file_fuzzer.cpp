@@ -59,7 +59,7 @@ void use(const std::string& path) {
   std::vector<std::int64_t> ids(std::min<std::uint64_t>(file.token_count(), 100));
   file.read(file.token_count() - ids.size(), ids);
   std::vector<bool> trained;
-  if (file.header().holds_chats()) file.read_chat(file.token_count() - ids.size(), ids, trained);
+  if (file.header().holds_chats()) file.read(file.token_count() - ids.size(), ids, &trained);
   for (const std::int64_t id : ids) {
     if (id < 0 || static_cast<std::uint64_t>(id) >= file.header().vocab_size) __builtin_trap();
   }

@@ -100,7 +100,7 @@ void ChatLoader::append(std::int64_t sample, SampleBatch& batch) const {
   const auto [begin, last] = tokens_here;
   std::vector<std::int64_t> ids(last - begin);
   std::vector<bool> trained;
-  file_.read_chat(begin, ids, trained);
+  file_.read(begin, ids, &trained);
   const std::size_t before = batch.ids.size();
   std::size_t at = 0;
   for (const std::int64_t tokens : documents_.parts(begin, last)) {

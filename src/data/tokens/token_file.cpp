@@ -107,18 +107,11 @@ void TokenFile::read_verified(std::uint64_t offset, std::span<std::byte> bytes) 
   std::memcpy(bytes.data(), buffer.get() + (offset - begin), bytes.size());
 }
 
-void TokenFile::read(std::uint64_t first, std::span<std::int64_t> ids) const {
-  read_ids(first, ids, nullptr);
-}
-
-void TokenFile::read_chat(std::uint64_t first, std::span<std::int64_t> ids,
-                          std::vector<bool>& trained) const {
-  if (!header_.holds_chats()) refuse(path_, "does not tell which tokens are trained");
-  trained.assign(ids.size(), false);
-  read_ids(first, ids, &trained);
-}
-
-void TokenFile::read_ids(std::uint64_t first, std::span<std::int64_t> ids, std::vector<bool>* trained) const {
+void TokenFile::read(std::uint64_t first, std::span<std::int64_t> ids, std::vector<bool>* trained) const {
+  if (trained != nullptr) {
+    if (!header_.holds_chats()) refuse(path_, "does not tell which tokens are trained");
+    trained->assign(ids.size(), false);
+  }
   if (ids.empty()) return;
   if (first > header_.token_count || ids.size() > header_.token_count - first) {
     refuse(path_,

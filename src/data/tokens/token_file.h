@@ -24,12 +24,10 @@ class TokenFile {
   [[nodiscard]] std::uint64_t token_count() const { return header_.token_count; }
   [[nodiscard]] std::uint64_t document_count() const { return header_.document_count; }
 
-  /// Token ids [first, first + ids.size()), which must lie inside the file. Throws Error(kData): damaged
-  /// block, id above the header's max_token.
-  void read(std::uint64_t first, std::span<std::int64_t> ids) const;
-
-  /// Reads as read() does from a file of chats; the bits of `trained` tell which ids are trained.
-  void read_chat(std::uint64_t first, std::span<std::int64_t> ids, std::vector<bool>& trained) const;
+  /// Token ids [first, first + ids.size()), which must lie inside the file. `trained`: receives which of them
+  /// are trained. Throws Error(kData): damaged block, id above the header's max_token, `trained` of a file
+  /// that holds no chats.
+  void read(std::uint64_t first, std::span<std::int64_t> ids, std::vector<bool>* trained = nullptr) const;
 
   /// Tokens [begin, end) of one document.
   struct Range {
@@ -47,7 +45,6 @@ class TokenFile {
   void for_each_document(const std::function<void(const Range&)>& each) const;
 
  private:
-  void read_ids(std::uint64_t first, std::span<std::int64_t> ids, std::vector<bool>* trained) const;
   void read_verified(std::uint64_t offset, std::span<std::byte> bytes) const;
 
   std::filesystem::path path_;

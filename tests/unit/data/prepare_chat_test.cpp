@@ -95,7 +95,7 @@ class PrepareChat : public ::testing::Test {
     for (std::uint64_t i = 0; i < file.document_count(); ++i) {
       std::vector<std::int64_t> ids(file.document(i).end - file.document(i).begin);
       std::vector<bool> trained;
-      file.read_chat(file.document(i).begin, ids, trained);
+      file.read(file.document(i).begin, ids, &trained);
       std::string text;
       for (std::size_t at = 0; at < ids.size(); ++at) {
         if (trained[at] && (at == 0 || !trained[at - 1])) text += "[";

@@ -120,7 +120,7 @@ TEST(TokenFile, TellsWhichTokensOfAChatAreTrained) {
     read_whole(file);
     std::vector<std::int64_t> ids(4);
     std::vector<bool> trained;
-    file.read_chat(0, ids, trained);
+    file.read(0, ids, &trained);
     EXPECT_EQ(ids, (std::vector<std::int64_t>{last, 1, last, 7}));
     EXPECT_EQ(trained, (std::vector<bool>{false, true, true, false}));
     std::vector<std::int64_t> plain(4);
