@@ -1,7 +1,6 @@
 #include "text/bpe/bpe_tokenizer.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -133,14 +132,13 @@ class BpeEncoder final : public TextEncoder {
   }
 
   void add_word(std::string_view word) {
-    if (copy_known(word)) return;
-    const std::size_t before = ids_->size();
-    if (const auto* pairs = std::get_if<BytePairs>(&tokenizer_.pieces_)) {
-      add_merged(*pairs, word);
-    } else {
-      std::get<UnigramPieces>(tokenizer_.pieces_).encode(word, search_, *ids_);
-    }
-    words_.add(word, std::span(*ids_).subspan(before));
+    words_.append(word, *ids_, [&] {
+      if (const auto* pairs = std::get_if<BytePairs>(&tokenizer_.pieces_)) {
+        add_merged(*pairs, word);
+      } else {
+        std::get<UnigramPieces>(tokenizer_.pieces_).encode(word, search_, *ids_);
+      }
+    });
   }
 
   void add_merged(const BytePairs& pairs, std::string_view word) {
@@ -159,18 +157,8 @@ class BpeEncoder final : public TextEncoder {
       const std::size_t end = pairs.part_end(word, begin);
       const std::string_view part = word.substr(begin, end - begin);
       begin = end;
-      if (parts_known(part)) continue;
-      const std::size_t before = ids_->size();
-      pairs.encode(part, scratch_, *ids_);
-      parts_.add(part, std::span(*ids_).subspan(before));
+      parts_.append(part, *ids_, [&] { pairs.encode(part, scratch_, *ids_); });
     }
-  }
-
-  bool copy_known(std::string_view word) { return copy(words_.find(word)); }
-  bool parts_known(std::string_view part) { return copy(parts_.find(part)); }
-  bool copy(std::optional<std::span<const std::int32_t>> known) {
-    if (known) ids_->insert(ids_->end(), known->begin(), known->end());
-    return known.has_value();
   }
 
   const BpeTokenizer& tokenizer_;

@@ -8,23 +8,33 @@
 
 namespace echelon::data {
 
-/// Caches the ids of short words, or other numbers derived from a word. Most text consists of few distinct
-/// words, so an encoder spends most of its time here: an open-addressing hash table with contiguous words
-/// and ids. Not thread-safe.
+/// Caches the ids of short words. Most text consists of few distinct words, so an encoder spends most of its
+/// time here: an open-addressing hash table with contiguous words and ids. Not thread-safe.
 class WordCache {
  public:
   WordCache();
 
-  /// The ids of `word`, until the next add(); nothing when it is not remembered.
-  [[nodiscard]] std::optional<std::span<const std::int32_t>> find(std::string_view word) const;
-
-  /// Remembers a word that find() did not know. Long words, and any once it is full, are left out.
-  void add(std::string_view word, std::span<const std::int32_t> ids);
+  /// Appends the ids of `word`: those that are remembered, else those that `encode()` appends.
+  template <class Encode>
+  void append(std::string_view word, std::vector<std::int32_t>& ids, Encode&& encode) {
+    if (const auto known = find(word)) {
+      ids.insert(ids.end(), known->begin(), known->end());
+      return;
+    }
+    const std::size_t before = ids.size();
+    encode();
+    add(word, std::span(ids).subspan(before));
+  }
 
   /// Longer words hardly repeat.
   static constexpr std::size_t kLongestWord = 48;
 
  private:
+  /// The ids of `word`, until the next add(); nothing when it is not remembered.
+  [[nodiscard]] std::optional<std::span<const std::int32_t>> find(std::string_view word) const;
+  /// Remembers a word that find() did not know. Long words, and any once it is full, are left out.
+  void add(std::string_view word, std::span<const std::int32_t> ids);
+
   struct Slot {
     std::uint32_t hash = 0;
     std::uint32_t word = 0;       // where it begins in words_

@@ -57,13 +57,7 @@ class SentencepieceEncoder final : public TextEncoder {
       const std::size_t end = tokenizer_.word_end(text, begin);
       const std::string_view word = text.substr(begin, end - begin);
       begin = end;
-      if (const auto known = words_.find(word)) {
-        ids.insert(ids.end(), known->begin(), known->end());
-        continue;
-      }
-      const std::size_t before = ids.size();
-      tokenizer_.append(word, ids);
-      words_.add(word, std::span(ids).subspan(before));
+      words_.append(word, ids, [&] { tokenizer_.append(word, ids); });
     }
   }
 
