@@ -157,7 +157,7 @@ EncodedChat ChatEncoder::encode(const Conversation& conversation, TextEncoder& e
   made.trained.resize(placed.ids.size());
   mark_trained(masked.trained, placed.ends, made);
   made.ids = std::move(placed.ids);
-  made.last_turn_only = !template_.marks_generation() && masked.trained_turns < masked.turns;
+  made.last_turn_only = !template_.marks_generation() && masked.trained.size() < masked.turns;
   made.ends = turn_ends_of(masked, source_.ends);
   made.end_ids = end_ids_in(made, ends_);
   return made;

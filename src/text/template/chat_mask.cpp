@@ -59,7 +59,6 @@ MaskedChat mask_chat(const ChatTemplate& chat_template, const ChatInput& input,
   masked.turns = turns.size();
   if (chat_template.marks_generation()) {
     masked.trained = generated_spans(masked.chat);
-    masked.trained_turns = masked.trained.size();
     if (masked.trained.empty() && !turns.empty())
       throw Error(Code::kData,
                   "the template has generation tags, and nothing of this conversation is between them");
@@ -72,7 +71,6 @@ MaskedChat mask_chat(const ChatTemplate& chat_template, const ChatInput& input,
         last ? masked.chat.text : text_with(chat_template, input, turn, masked.chat.text);
     if (masked.chat.text.starts_with(after) && after.starts_with(before) && before.size() < after.size()) {
       masked.trained.push_back({before.size(), after.size()});
-      ++masked.trained_turns;
     } else if (changed == ChangedTurns::kRefuse || turn == turns.back()) {
       throw Error(Code::kData, "messages[", turn,
                   "]: the text with this turn does not continue the text before it, so what is to be trained "
@@ -81,10 +79,8 @@ MaskedChat mask_chat(const ChatTemplate& chat_template, const ChatInput& input,
                   "name a template with generation tags by --chat-template FILE");
     }
   }
-  if (changed == ChangedTurns::kLastTurn && masked.trained_turns < masked.turns) {
+  if (changed == ChangedTurns::kLastTurn && masked.trained.size() < masked.turns)
     masked.trained = {masked.trained.back()};
-    masked.trained_turns = 1;
-  }
   return masked;
 }
 

@@ -13,7 +13,6 @@ struct MaskedChat {
   RenderedChat chat;
   std::vector<TextSpan> trained;  ///< in order, apart, none of them empty
   std::size_t turns = 0;          ///< of the assistant
-  std::size_t trained_turns = 0;
 };
 
 /// The trained turns under a template that writes an earlier turn differently once a later one follows, for

@@ -46,7 +46,7 @@ TEST(ChatMask, TrainsEachTurnWithItsEndAndNothingElse) {
                                            turn("user", "c"), turn("assistant", "")});
   EXPECT_EQ(trained(masked), "[b<|im_end|>\n][<|im_end|>\n]");
   EXPECT_EQ(masked.turns, 2U);
-  EXPECT_EQ(masked.trained_turns, 2U);
+  EXPECT_EQ(masked.trained.size(), 2U);
   EXPECT_EQ(trained(mask(kChatMl, Json::array({turn("user", "a")}))), "");
 }
 
@@ -78,7 +78,7 @@ TEST(ChatMask, TrainsTheLastTurnOrNoneWhereEarlierOnesChange) {
   const MaskedChat masked = mask(kForgetful, chat, ChangedTurns::kLastTurn);
   EXPECT_EQ(trained(masked), "[<think>y</think>d<end>]");
   EXPECT_EQ(masked.turns, 2U);
-  EXPECT_EQ(masked.trained_turns, 1U);
+  EXPECT_EQ(masked.trained.size(), 1U);
 }
 
 TEST(ChatMask, RefusesATurnThatThePromptDoesNotLeadTo) {
