@@ -149,9 +149,8 @@ EncodedChat ChatEncoder::encode(const Conversation& conversation, TextEncoder& e
   }
   if (!template_.marks_generation()) require_trained(conversation.messages, first);
   const nlohmann::ordered_json variables = variables_for(conversation);
-  const MaskedChat masked =
-      mask_chat(template_, {conversation.messages, conversation.tools, variables, false, source_.now},
-                std::string(kAssistant), changed_, first);
+  const MaskedChat masked = mask_chat(
+      template_, {conversation.messages, conversation.tools, variables, false, source_.now}, changed_, first);
   EncodedChat made;
   Placed placed = place_checked(masked.chat, conversation, encoder, made.typed_tokens);
   made.trained.resize(placed.ids.size());

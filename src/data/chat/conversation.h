@@ -24,8 +24,6 @@ struct PromptFields {
   std::string response;
 };
 
-inline constexpr std::string_view kAssistant = "assistant";
-
 /// A field that often holds a text beside messages or prompts, and the option that takes it.
 struct TextBeside {
   std::string field;

@@ -11,10 +11,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::vector<std::size_t> turns_of(const Json& messages, const std::string& role, std::size_t first) {
+std::vector<std::size_t> turns_of(const Json& messages, std::size_t first) {
   std::vector<std::size_t> turns;
   for (std::size_t i = first; i < messages.size(); ++i) {
-    if (messages[i].is_object() && messages[i].value("role", Json()) == Json(role)) turns.push_back(i);
+    if (messages[i].is_object() && messages[i].value("role", Json()) == Json(kAssistant)) turns.push_back(i);
   }
   return turns;
 }
@@ -51,11 +51,11 @@ std::string text_with(const ChatTemplate& chat_template, const ChatInput& input,
 
 }  // namespace
 
-MaskedChat mask_chat(const ChatTemplate& chat_template, const ChatInput& input,
-                     const std::string& assistant_role, ChangedTurns changed, std::size_t first) {
+MaskedChat mask_chat(const ChatTemplate& chat_template, const ChatInput& input, ChangedTurns changed,
+                     std::size_t first) {
   MaskedChat masked;
   masked.chat = chat_template.render(input);
-  const std::vector<std::size_t> turns = turns_of(input.messages, assistant_role, first);
+  const std::vector<std::size_t> turns = turns_of(input.messages, first);
   masked.turns = turns.size();
   if (chat_template.marks_generation()) {
     masked.trained = generated_spans(masked.chat);

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "text/template/chat_template.h"
@@ -19,13 +20,15 @@ struct MaskedChat {
 /// example without its reasoning.
 enum class ChangedTurns : unsigned char { kRefuse, kLastTurn };
 
+/// The role whose turns are trained.
+inline constexpr std::string_view kAssistant = "assistant";
+
 /// Trains the text between generation tags if the template has them. Else trains the text that each turn of
-/// `assistant_role` adds to the messages before it and the prompt for it. Throws Error(kData) as render()
-/// does, and if a turn is not found in the text or a template with tags marks none. Without tags, turns below
-/// message `first` are not trained, whatever becomes of them.
+/// kAssistant adds to the messages before it and the prompt for it. Throws Error(kData) as render() does, and
+/// if a turn is not found in the text or a template with tags marks none. Without tags, turns below message
+/// `first` are not trained, whatever becomes of them.
 [[nodiscard]] MaskedChat mask_chat(const ChatTemplate& chat_template, const ChatInput& input,
-                                   const std::string& assistant_role, ChangedTurns changed,
-                                   std::size_t first = 0);
+                                   ChangedTurns changed, std::size_t first = 0);
 
 /// Numbers of trained spans with a token behind their text that ends a turn, by whether it is trained.
 struct TurnEnds {

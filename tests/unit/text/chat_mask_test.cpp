@@ -31,7 +31,7 @@ Json turn(const char* role, const char* content) {
 MaskedChat mask(std::string_view text, const Json& messages, ChangedTurns changed = ChangedTurns::kRefuse) {
   const Json none;
   const Json variables = {{"eos_token", "</s>"}};
-  return mask_chat(ChatTemplate(text, "chat.jinja"), {messages, none, variables}, "assistant", changed);
+  return mask_chat(ChatTemplate(text, "chat.jinja"), {messages, none, variables}, changed);
 }
 
 std::string trained(const MaskedChat& masked) {

@@ -161,7 +161,7 @@ std::vector<std::int64_t> Chat::ids(const std::string& question) const {
 
 void Chat::remember(const std::string& question, const std::string& answer) {
   messages_.push_back(message("user", question));
-  messages_.push_back(message(data::kAssistant, answer));
+  messages_.push_back(message(kAssistant, answer));
 }
 
 std::unique_ptr<ModelSource> open_source(const std::filesystem::path& named, const std::string& base,
