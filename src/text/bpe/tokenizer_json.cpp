@@ -72,25 +72,15 @@ void read_byte_pairs(const JsonField& field, TokenizerJson& out) {
 /// rounds twice where they are more than 15, and pieces whose scores are nearly equal are chosen by that.
 double as_serde_reads(double number) {
   constexpr int kLargestPower = 308;
-  std::array<char, 32> text{};
+  std::array<char, 32> room{};
   const auto written =
-      std::to_chars(text.data(), text.data() + text.size(), std::abs(number), std::chars_format::scientific);
-  std::uint64_t digits = 0;
-  int exponent = 0;
-  bool fraction = false;
-  const char* at = text.data();
-  for (; at != written.ptr && *at != 'e'; ++at) {
-    if (*at == '.') {
-      fraction = true;
-      continue;
-    }
-    digits = digits * 10 + static_cast<std::uint64_t>(*at - '0');
-    if (fraction) --exponent;
-  }
-  int power = 0;
-  std::from_chars(at + (at[1] == '+' ? 2 : 1), written.ptr, power);
-  exponent += power;
-  auto value = static_cast<double>(digits);
+      std::to_chars(room.data(), room.data() + room.size(), std::abs(number), std::chars_format::scientific);
+  const std::string text(room.data(), written.ptr);  // "1.25e-07"
+  const std::size_t end = text.find('e');
+  std::string digits = text.substr(0, end);
+  std::erase(digits, '.');
+  int exponent = std::atoi(text.c_str() + end + 1) + 1 - static_cast<int>(digits.size());
+  auto value = static_cast<double>(std::stoull(digits));
   if (exponent < -kLargestPower) {
     value /= 1e308;
     exponent += kLargestPower;
