@@ -44,15 +44,8 @@ Value Interpreter::evaluate_parts(const Node& node) {
   if (node.form == Form::kSlice) return slice_of(tools_, items[0], items[1], items[2], items[3]);
   if (node.form == Form::kDict) {
     Entries entries;
-    for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
-      const auto known = std::ranges::find_if(
-          entries, [&](const auto& entry) { return are_equal(entry.first, items[i], tools_.budget); });
-      if (known != entries.end()) {
-        known->second = items[i + 1];
-      } else {
-        entries.emplace_back(items[i], items[i + 1]);
-      }
-    }
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2)
+      set_entry(entries, items[i], items[i + 1], tools_.budget);
     return dict_value(std::move(entries));
   }
   if (node.form != Form::kJoin)

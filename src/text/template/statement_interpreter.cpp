@@ -151,14 +151,7 @@ void Interpreter::assign_attribute(const Node& node, const Value& value) {
     throw Error(Code::kData, "'", node.names[0], "' is ", kind_of(target),
                 ", only a namespace can be changed");
   (void)list_value({value});  // refuses what may not be held
-  const Value key = text_value(node.name);
-  for (auto& [name, old] : (*space)->entries) {
-    if (are_equal(name, key, tools_.budget)) {
-      old = value;
-      return;
-    }
-  }
-  (*space)->entries.emplace_back(key, value);
+  set_entry((*space)->entries, text_value(node.name), value, tools_.budget);
 }
 
 Value Interpreter::find(const std::string& name) const {

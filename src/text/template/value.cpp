@@ -169,6 +169,16 @@ const Value* find_entry(const Entries& entries, const Value& key, Budget& budget
   return found == entries.end() ? nullptr : &found->second;
 }
 
+void set_entry(Entries& entries, const Value& key, const Value& value, Budget& budget) {
+  const auto known =
+      std::ranges::find_if(entries, [&](const auto& entry) { return are_equal(entry.first, key, budget); });
+  if (known == entries.end()) {
+    entries.emplace_back(key, value);
+  } else {
+    known->second = value;
+  }
+}
+
 ListPtr items_of(const Value& value, Budget& budget) {
   Items items;
   if (List* list = value.list()) {

@@ -111,6 +111,8 @@ class Value : public Any {
 [[nodiscard]] bool is_less(const Value& a, const Value& b, Budget& budget);
 /// Null when there is no such key.
 [[nodiscard]] const Value* find_entry(const Entries& entries, const Value& key, Budget& budget);
+/// Gives `key` the value, behind the other entries if there is no such key.
+void set_entry(Entries& entries, const Value& key, const Value& value, Budget& budget);
 /// Returns the items of a loop over `value`; a stream is empty afterwards. Throws Error(kData) for a value
 /// without items.
 [[nodiscard]] ListPtr items_of(const Value& value, Budget& budget);
