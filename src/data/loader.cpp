@@ -174,22 +174,21 @@ std::unique_ptr<Loader> make_loader(const DataOptions& options, const ModelInput
   return open_file(options.path, options, vocab_size, shuffle);
 }
 
-std::unique_ptr<Loader> make_validation_loader(const DataOptions& options, const ModelInput& input,
-                                               std::uint64_t seed) {
-  if (options.validation.path.empty() && options.validation.samples == 0) return nullptr;
-  if (gives_images(options.kind)) return make_image_loader(options, input.images, seed, true);
-  check_sizes(options, input.vocab_size);
-  return open_file(options.validation.path, options, input.vocab_size, std::nullopt);
-}
-
 std::vector<ValidationSource> make_validation_sources(const DataOptions& options, const ModelInput& input,
                                                       std::uint64_t seed) {
+  const ValidationDataOptions& named = options.validation;
   std::vector<ValidationSource> sources;
-  if (auto only = make_validation_loader(options, input, seed)) sources.push_back({"", std::move(only)});
-  for (const auto& [name, path] : options.validation.sources) {
+  const auto add = [&](const std::string& name, const std::string& path) {
     check_sizes(options, input.vocab_size);
     sources.push_back({name, open_file(path, options, input.vocab_size, std::nullopt)});
+  };
+  const bool one = !named.path.empty() || named.samples != 0;
+  if (one && gives_images(options.kind)) {
+    sources.push_back({"", make_image_loader(options, input.images, seed, true)});
+  } else if (one) {
+    add("", named.path);
   }
+  for (const auto& [name, path] : named.sources) add(name, path);
   return sources;
 }
 

@@ -101,17 +101,13 @@ struct ModelInput {
 [[nodiscard]] std::unique_ptr<Loader> make_loader(const DataOptions& options, const ModelInput& input,
                                                   std::uint64_t seed);
 
-/// The stream of options.validation.path in file order, or null when there is none. `seed`: that of the
-/// training stream.
-[[nodiscard]] std::unique_ptr<Loader> make_validation_loader(const DataOptions& options,
-                                                             const ModelInput& input, std::uint64_t seed);
-
 struct ValidationSource {
   std::string name;
   std::unique_ptr<Loader> loader;
 };
-/// What validation measures on: the stream of options.validation.path without a name, or those of its
-/// sources, or none.
+/// What validation measures on, in an order that never changes: the stream of options.validation.path without
+/// a name, or those of its sources, or none. `seed`: that of the training stream. Throws as make_loader()
+/// does.
 [[nodiscard]] std::vector<ValidationSource> make_validation_sources(const DataOptions& options,
                                                                     const ModelInput& input,
                                                                     std::uint64_t seed);

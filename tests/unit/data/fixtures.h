@@ -7,11 +7,14 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "data/loader.h"
 #include "data/tokens/token_file.h"
 #include "data/tokens/token_file_writer.h"
 #include "support/matches.h"
@@ -77,6 +80,13 @@ inline TokenFileHeader write_counting_file(const std::filesystem::path& path, co
     writer.add_document(ids);
   }
   return writer.finish();
+}
+
+/// The only stream of validation; null: there is none.
+inline std::unique_ptr<Loader> make_validation_loader(const DataOptions& options, const ModelInput& input,
+                                                      std::uint64_t seed) {
+  std::vector<ValidationSource> sources = make_validation_sources(options, input, seed);
+  return sources.empty() ? nullptr : std::move(sources.front().loader);
 }
 
 /// Reads every id and every document's border, so that each of their checks is made.
