@@ -19,7 +19,7 @@ class CachingAllocator {
   void reset_peak() { peak_ = live_; }
   [[nodiscard]] std::int64_t live_bytes() const { return live_; }
   [[nodiscard]] std::int64_t peak_bytes() const { return peak_; }
-  [[nodiscard]] std::int64_t reserved_bytes() const { return reserved_; }
+  [[nodiscard]] std::int64_t reserved_bytes() const { return reserved_; }  ///< taken from the device
 
  private:
   struct Piece {

@@ -12,7 +12,6 @@
 #include <torch/library.h>
 
 #include "book/books.h"
-#include "book/caching_allocator.h"
 #include "book/dispatch.h"
 #include "book/operations.h"
 
@@ -21,23 +20,19 @@ namespace {
 
 constexpr auto kType = at::kPrivateUse1;
 
-CachingAllocator& memory() {
-  static CachingAllocator only;
-  return only;
-}
-
-class DeviceMemory final : public c10::Allocator {
+class DeviceAllocator final : public c10::Allocator {
  public:
   at::DataPtr allocate(std::size_t bytes) override {
-    auto* address = reinterpret_cast<void*>(memory().take(static_cast<std::int64_t>(bytes)));  // NOLINT
+    auto* address =
+        reinterpret_cast<void*>(device_memory().take(static_cast<std::int64_t>(bytes)));  // NOLINT
     return {address, address, raw_deleter(), at::Device(kType, 0)};
   }
   [[nodiscard]] at::DeleterFnPtr raw_deleter() const override {
-    return [](void* address) { memory().give(reinterpret_cast<std::uintptr_t>(address)); };
+    return [](void* address) { device_memory().give(reinterpret_cast<std::uintptr_t>(address)); };
   }
   void copy_data(void* /*to*/, const void* /*from*/, std::size_t /*bytes*/) const override {}
 };
-DeviceMemory device_memory;
+DeviceAllocator device_allocator;
 
 /// The main stream, and one beside it for copies.
 struct Guard final : c10::impl::DeviceGuardImplInterface {
@@ -96,12 +91,13 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 
 at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> type, std::optional<at::Layout>,
                  std::optional<at::Device>, std::optional<bool>, std::optional<at::MemoryFormat> format) {
-  return at::detail::empty_generic(size, &device_memory, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+  return at::detail::empty_generic(size, &device_allocator,
+                                   c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
                                    type.value_or(at::kFloat), format);
 }
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> type,
                          std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>) {
-  return at::detail::empty_strided_generic(size, stride, &device_memory,
+  return at::detail::empty_strided_generic(size, stride, &device_allocator,
                                            c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
                                            type.value_or(at::kFloat));
 }
@@ -111,7 +107,7 @@ const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size, std::opti
   c10::StorageImpl* storage = self.storage().unsafeGetStorageImpl();
   const auto bytes = static_cast<std::size_t>(c10::multiply_integers(size)) * self.element_size();
   if (storage->nbytes() < bytes) {
-    storage->set_data_ptr(device_memory.allocate(bytes));
+    storage->set_data_ptr(device_allocator.allocate(bytes));
     storage->set_nbytes(bytes);
   }
   self.unsafeGetTensorImpl()->set_sizes_contiguous(size);
@@ -145,22 +141,15 @@ void register_views(torch::Library& library) {
 
 }  // namespace
 
-DeviceBytes device_bytes() {
-  return {memory().live_bytes(), memory().peak_bytes(), memory().reserved_bytes()};
-}
-
-void reset_device_peak() {
-  memory().reset_peak();
-}
-
-void forget_device_bytes() {
-  memory() = CachingAllocator();
+CachingAllocator& device_memory() {
+  static CachingAllocator only;
+  return only;
 }
 
 at::Device recording_device() {
   static const bool registered = [] {
     c10::register_privateuse1_backend("recording");
-    c10::SetAllocator(kType, &device_memory);
+    c10::SetAllocator(kType, &device_allocator);
     static const c10::impl::DeviceGuardImplRegistrar guard(kType, new Guard);
     at::RegisterPrivateUse1HooksInterface(new Hooks);
     at::native::_fused_sdp_choice_stub.set_privateuse1_dispatch_ptr(&choose_attention);

@@ -1,23 +1,14 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
-
 #include "base/not_copied.h"
+#include "book/caching_allocator.h"
 
 namespace echelon::book {
 
-/// Bytes of tensors on the recording GPU. No memory is allocated: addresses are made up.
-struct DeviceBytes {
-  std::int64_t live = 0;
-  std::int64_t peak = 0;           ///< of `live`
-  std::int64_t peak_reserved = 0;  ///< what PyTorch's caching allocator would have taken from the device
-};
-[[nodiscard]] DeviceBytes device_bytes();
-/// DeviceBytes::peak becomes what is live.
-void reset_device_peak();
-/// Starts to count anew. Call it only while no tensor of the device lives.
-void forget_device_bytes();
+/// The memory of the recording GPU's tensors. Nothing is allocated: addresses are made up. Assign a new one
+/// to count anew, but only while no tensor of the device lives.
+[[nodiscard]] CachingAllocator& device_memory();
 
 /// Makes PyTorch's PrivateUse1 a GPU that only records; once per process.
 [[nodiscard]] at::Device recording_device();

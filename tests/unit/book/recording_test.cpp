@@ -463,7 +463,7 @@ TEST(Recording, LeavesNoTrace) {
 
 class RecordingDevice : public ::testing::Test {
  protected:
-  void SetUp() override { forget_device_bytes(); }
+  void SetUp() override { device_memory() = {}; }
 
   at::Device device_ = recording_device();
   at::TensorOptions floats_ = at::TensorOptions(at::kFloat).device(device_);
@@ -473,20 +473,20 @@ TEST_F(RecordingDevice, CountsMemoryThatIsNotThere) {
   constexpr std::int64_t kTB = 1'000'000'000'000;
   {
     at::Tensor large = at::empty({kTB}, floats_.dtype(at::kByte));
-    EXPECT_EQ(device_bytes().live, kTB);
+    EXPECT_EQ(device_memory().live_bytes(), kTB);
     (void)large.view({1000, -1}).t();
-    EXPECT_EQ(device_bytes().live, kTB) << "a view";
+    EXPECT_EQ(device_memory().live_bytes(), kTB) << "a view";
     const at::Tensor small = at::empty({10, 10}, floats_);
-    EXPECT_EQ(device_bytes().live, kTB + 400);
+    EXPECT_EQ(device_memory().live_bytes(), kTB + 400);
     large.zero_();
-    EXPECT_EQ(device_bytes().live, kTB + 400);
+    EXPECT_EQ(device_memory().live_bytes(), kTB + 400);
     large = at::Tensor();
-    EXPECT_EQ(device_bytes().live, 400);
+    EXPECT_EQ(device_memory().live_bytes(), 400);
   }
-  EXPECT_EQ(device_bytes().live, 0);
-  EXPECT_EQ(device_bytes().peak, kTB + 400);
-  EXPECT_GE(device_bytes().peak_reserved, kTB + (2 << 20));
-  EXPECT_LE(device_bytes().peak_reserved, kTB + (4 << 20));
+  EXPECT_EQ(device_memory().live_bytes(), 0);
+  EXPECT_EQ(device_memory().peak_bytes(), kTB + 400);
+  EXPECT_GE(device_memory().reserved_bytes(), kTB + (2 << 20));
+  EXPECT_LE(device_memory().reserved_bytes(), kTB + (4 << 20));
 }
 
 TEST_F(RecordingDevice, ResultsLieOnIt) {
@@ -496,9 +496,9 @@ TEST_F(RecordingDevice, ResultsLieOnIt) {
     EXPECT_EQ(product.device(), device_);
     EXPECT_EQ(product.scalar_type(), at::kBFloat16);
     EXPECT_EQ(product.sizes(), at::IntArrayRef({300, 300}));
-    EXPECT_EQ(device_bytes().live, 2 * (120'000 + 90'000));
+    EXPECT_EQ(device_memory().live_bytes(), 2 * (120'000 + 90'000));
     const at::Tensor wide = product.to(at::kFloat);
-    EXPECT_EQ(device_bytes().live, 2 * (120'000 + 90'000) + 4 * 90'000);
+    EXPECT_EQ(device_memory().live_bytes(), 2 * (120'000 + 90'000) + 4 * 90'000);
     EXPECT_EQ(at::zeros({7}, floats_).device(), device_);
     EXPECT_EQ(at::arange(7, floats_).sizes(), at::IntArrayRef({7}));
     EXPECT_EQ(wide.sum().item<double>(), 1);

@@ -116,7 +116,7 @@ struct Peaks {
   std::int64_t host = 0;
 };
 Peaks peaks_so_far() {
-  return {book::device_bytes().peak, CountingAllocator::instance().peak()};
+  return {book::device_memory().peak_bytes(), CountingAllocator::instance().peak()};
 }
 
 /// Two steps: buffers are allocated in the first, and the second shows what all later ones do, its peak too.
@@ -126,8 +126,10 @@ Peaks two_steps(Stage& stage, bool gpu, forecast::Trace& second) {
   stage.step();
   const Peaks first = peaks_so_far();
   CountingAllocator::instance().reset_peak();
-  book::reset_device_peak();
-  const auto peak = [gpu] { return gpu ? book::device_bytes().peak : CountingAllocator::instance().peak(); };
+  book::device_memory().reset_peak();
+  const auto peak = [gpu] {
+    return gpu ? book::device_memory().peak_bytes() : CountingAllocator::instance().peak();
+  };
   book::books().begin(stage.activity, peak);
   stage.step();
   second = book::books().end();
@@ -171,7 +173,7 @@ void count_memory(const Recipe& recipe, const TrainState& state, const Peaks& pe
          .staging = report.staging.peak,
          .pool = report.pool,
          .device_peak = on_host ? peaks.host : peaks.device,
-         .device_reserved = on_host ? std::max(peaks.host, reserved) : book::device_bytes().peak_reserved,
+         .device_reserved = on_host ? std::max(peaks.host, reserved) : book::device_memory().reserved_bytes(),
          .host_peak = peaks.host,
          .offloaded = !on_host && recipe.shard.offload == Offload::kCpu};
 }
@@ -248,7 +250,7 @@ forecast::Rehearsed rehearse(const Recipe& recipe, const forecast::JobShape& job
   (void)resident_at_first();
   const FreshHostMemory memory;
   const OneForAll for_all(threads);
-  book::forget_device_bytes();
+  book::device_memory() = {};
   book::books().restart();
   const book::Recording recording;
   const auto communicator = [&](bool on_host) {
