@@ -27,6 +27,18 @@ std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
+std::string replace_all(std::string_view text, std::string_view pattern, std::string_view content) {
+  std::string out;
+  out.reserve(text.size());
+  while (true) {
+    const std::size_t found = text.find(pattern);
+    out += text.substr(0, found);
+    if (found == std::string_view::npos) return out;
+    out += content;
+    text.remove_prefix(found + pattern.size());
+  }
+}
+
 std::string human_bytes(double bytes) {
   static constexpr std::array<const char*, 6> kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   static constexpr double kShownAs1024 = 1023.95;  // with the one decimal that is printed

@@ -36,6 +36,10 @@ template <class As = void, class Items, class Of>
 /// "a,b," at ',' -> {"a","b"}: as std::getline, a separator at the end begins no part.
 [[nodiscard]] std::vector<std::string> split(std::string_view text, char separator);
 
+/// `text` with `content` wherever `pattern`, which is not empty, stands.
+[[nodiscard]] std::string replace_all(std::string_view text, std::string_view pattern,
+                                      std::string_view content);
+
 /// Formats bytes for people: 1536 -> "1.5 KiB"; what is below 0 as "0 B". Files and JSON carry plain bytes.
 [[nodiscard]] std::string human_bytes(double bytes);
 

@@ -20,13 +20,8 @@ std::size_t place_of(const std::string& tag) {
 }
 
 std::string cell(const std::string& text) {
-  if (text.find_first_of(",\"") == text.npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
+  const bool plain = text.find_first_of(",\"") == text.npos;
+  return plain ? text : str('"', replace_all(text, "\"", "\"\""), '"');
 }
 
 }  // namespace

@@ -30,9 +30,7 @@ bool is_name(const std::string& name) {
 
 /// A text as YAML reads it.
 std::string quoted(const std::string& text) {
-  std::string result = "'";
-  for (const char c : text) result += c == '\'' ? std::string("''") : std::string(1, c);
-  return result + "'";
+  return str('\'', replace_all(text, "'", "''"), '\'');
 }
 
 /// The number of an experiment is made of its name, so that all exports find the same.

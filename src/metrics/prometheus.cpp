@@ -11,12 +11,7 @@ namespace {
 
 /// A text between the quotes of a label.
 std::string label(const std::string& text) {
-  std::string escaped;
-  for (const char c : foreign_text(text)) {
-    if (c == '\\' || c == '"') escaped += '\\';
-    escaped += c;
-  }
-  return escaped;
+  return replace_all(replace_all(foreign_text(text), "\\", "\\\\"), "\"", "\\\"");
 }
 
 /// The last word of a value's tag, if the metric shows it under a label.

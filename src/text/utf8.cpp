@@ -41,16 +41,4 @@ std::string replace_invalid_utf8(std::string_view text) {
   return out;
 }
 
-std::string replace_all(std::string_view text, std::string_view pattern, std::string_view content) {
-  std::string out;
-  out.reserve(text.size());
-  while (true) {
-    const std::size_t found = text.find(pattern);
-    out += text.substr(0, found);
-    if (found == std::string_view::npos) return out;
-    out += content;
-    text.remove_prefix(found + pattern.size());
-  }
-}
-
 }  // namespace echelon::data

@@ -12,8 +12,4 @@ namespace echelon::data {
 /// Python's errors="replace" does.
 [[nodiscard]] std::string replace_invalid_utf8(std::string_view text);
 
-/// `text` with `content` wherever `pattern`, which is not empty, stands.
-[[nodiscard]] std::string replace_all(std::string_view text, std::string_view pattern,
-                                      std::string_view content);
-
 }  // namespace echelon::data

@@ -26,13 +26,6 @@ std::uint64_t fill_bits(DType dtype) {
   return 0;
 }
 
-// In the name of a source libhdf5 replaces "%b" by a block number and "%%" by a percent sign.
-std::string escaped(const std::string& file) {
-  std::string text;
-  for (const char c : file) text += c == '%' ? std::string("%%") : std::string(1, c);
-  return text;
-}
-
 void select(hid_t space, const std::vector<std::uint64_t>& start, const std::vector<std::uint64_t>& count) {
   const std::vector<hsize_t> from(start.begin(), start.end());
   const std::vector<hsize_t> size(count.begin(), count.end());
@@ -50,7 +43,9 @@ void map_source(hid_t creation, hid_t space, const H5ViewDataset& dataset, const
     for (const std::uint64_t count : box.count) elements *= count;
     select(space, box.start, box.count);
     select(piece, {at}, {elements});
-    h5_check(H5Pset_virtual(creation, space, escaped(source.file).c_str(), source.dataset.c_str(), piece),
+    // In the name of a source libhdf5 replaces "%b" by a block number and "%%" by a percent sign.
+    const std::string file = replace_all(source.file, "%", "%%");
+    h5_check(H5Pset_virtual(creation, space, file.c_str(), source.dataset.c_str(), piece),
              "map a part of a data set");
     at += elements;
   }

@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/str.h"
 #include "text/bpe/added_token_finder.h"
 #include "text/text_pieces.h"
 #include "text/unigram/charsmap.h"
-#include "text/utf8.h"
 
 namespace echelon::data {
 namespace {

@@ -17,6 +17,12 @@ TEST(Str, JoinPutsSeparatorsBetween) {
   EXPECT_EQ(join({"a", "", "c"}, ", "), "a, , c");
 }
 
+TEST(Str, ReplaceAllGoesFromTheBegin) {
+  EXPECT_EQ(replace_all("", "a", "b"), "");
+  EXPECT_EQ(replace_all("a \"b\"", "\"", "\"\""), "a \"\"b\"\"");
+  EXPECT_EQ(replace_all("aaa", "aa", "b"), "ba");
+}
+
 TEST(Str, HumanBytesPicksTheUnit) {
   EXPECT_EQ(human_bytes(0), "0 B");
   EXPECT_EQ(human_bytes(1023), "1023 B");
