@@ -108,6 +108,21 @@ std::string terminal_text(std::string_view text) {
   return safe(text, std::string_view::npos, true);
 }
 
+std::string as_html(std::string_view text) {
+  std::string safe;
+  for (const char c : foreign_text(text)) {
+    switch (c) {
+      case '&': safe += "&amp;"; break;
+      case '<': safe += "&lt;"; break;
+      case '>': safe += "&gt;"; break;
+      case '"': safe += "&quot;"; break;
+      case '\'': safe += "&#39;"; break;
+      default: safe += c;
+    }
+  }
+  return safe;
+}
+
 std::string printable(std::string_view text, std::size_t max) {
   return safe(text, max, false);
 }

@@ -16,6 +16,9 @@ namespace echelon {
 /// foreign_text() line by line, for logs: line feeds and tabs stay.
 [[nodiscard]] std::string terminal_text(std::string_view text);
 
+/// foreign_text() as text of HTML and SVG, also within quotes.
+[[nodiscard]] std::string as_html(std::string_view text);
+
 /// JSON in UTF-8 with \uNNNN for what terminal_text() would change.
 [[nodiscard]] std::string plain_json(const std::string& json);
 

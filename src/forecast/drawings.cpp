@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/foreign_text.h"
 #include "base/number.h"
 #include "base/str.h"
 #include "base/trace_events.h"
@@ -13,20 +14,6 @@ namespace echelon::forecast {
 namespace {
 
 constexpr double kMicro = 1e6;
-
-/// As text of XML.
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (const char c : text) {
-    switch (c) {
-      case '&': safe += "&amp;"; break;
-      case '<': safe += "&lt;"; break;
-      case '>': safe += "&gt;"; break;
-      default: safe += c;
-    }
-  }
-  return safe;
-}
 
 std::string tenths(double value) {
   return fixed(value, 1);
@@ -193,13 +180,13 @@ std::string picture(const ReportTitle& title, const Rehearsed& r, const Outlook&
   if (!o.time) return {};
   const Timeline& timeline = o.time->timeline;
   const TimeAxis axis(timeline);
-  const std::string what = str(escaped(title.recipe), ": one step on ", escaped(title.device));
+  const std::string what = str(as_html(title.recipe), ": one step on ", as_html(title.device));
   std::string svg =
       str("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", tenths(kWidth), ' ',
           tenths(kBottom + 44), "\" role=\"img\" aria-label=\"", what, "\">\n", kStyle,
           "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n<text class=\"head\" x=\"10\" y=\"22\">",
           what, "</text>\n<text class=\"note\" x=\"10\" y=\"42\">", tenths(axis.end_s() * kMilli), " ms; ",
-          escaped(o.time->limit), "</text>\n", axis.svg(timeline.left_out));
+          as_html(o.time->limit), "</text>\n", axis.svg(timeline.left_out));
   for (std::size_t row = 0; row < kRows.size(); ++row) {
     const double y = kTop + kRow * static_cast<double>(row);
     svg += str("<text x=\"10\" y=\"", tenths(y + 18), "\">", name_of(kRows[row]), "</text>\n");

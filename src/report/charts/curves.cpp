@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/foreign_text.h"
 #include "base/str.h"
 
 namespace echelon::report {
@@ -63,7 +64,7 @@ struct Plane {
   [[nodiscard]] std::string attributes(const Axes& axes) const {
     return str("data-x=\"", significant(x.from, 12), " ", significant(x.to, 12), " ", kLeft, " ",
                kWidth - kRight, "\" data-xq=\"", static_cast<int>(axes.x_quantity), "\" data-q=\"",
-               static_cast<int>(axes.y_quantity), "\" data-xn=\"", escaped(axes.x), "\" data-y=\"", kTop, " ",
+               static_cast<int>(axes.y_quantity), "\" data-xn=\"", as_html(axes.x), "\" data-y=\"", kTop, " ",
                kHeight - kBottom, "\"");
   }
 
@@ -102,7 +103,7 @@ struct Plane {
       svg += str("<text class=\"mid\" x=\"", trimmed(x(tick.value)), "\" y=\"", bottom + 19, "\">",
                  tick.label, "</text>");
     const auto title = [](const std::string& name, const std::string& unit, const char* more) {
-      return str(escaped(name), unit.empty() ? "" : str(" (", unit, ")"), more);
+      return str(as_html(name), unit.empty() ? "" : str(" (", unit, ")"), more);
     };
     svg += str("</g><text class=\"axis\" x=\"6\" y=\"16\">",
                title(axes.y, up.unit, y.factors ? ", equal factors" : ""),
@@ -111,7 +112,7 @@ struct Plane {
     for (const PlaceMark& mark : axes.marks) {
       if (mark.x < x.from || mark.x > x.to) continue;
       svg += str("<path class=\"mark\" d=\"M", trimmed(x(mark.x)), " ", kTop, "V", bottom, "\"><title>",
-                 escaped(mark.text), "</title></path>");
+                 as_html(mark.text), "</title></path>");
     }
   }
 };
@@ -131,7 +132,7 @@ std::string area_of(const Plane& plane, const std::vector<Point>& lower, const s
 
 /// For the script, which shows the values at the pointer.
 std::string values_of(const Curve& curve, std::size_t key, const std::vector<Point>& values) {
-  std::string data = str("data-key=\"", key, "\" data-n=\"", escaped(curve.name), "\" data-p=\"");
+  std::string data = str("data-key=\"", key, "\" data-n=\"", as_html(curve.name), "\" data-p=\"");
   for (const Point& point : values) data += str(significant(point.x, 10), " ", significant(point.y, 5), " ");
   if (!values.empty()) data.pop_back();
   return data + "\"";

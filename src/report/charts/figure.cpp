@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/foreign_text.h"
 #include "base/str.h"
 
 namespace echelon::report {
@@ -29,7 +30,7 @@ std::string legend(const std::vector<Key>& keys) {
   if (keys.size() < 2) return "";
   std::string html = "<ul class=\"legend\">";
   for (std::size_t i = 0; i < keys.size(); ++i)
-    html += str("<li data-key=\"", i, "\">", swatch(keys[i]), escaped(keys[i].name), "</li>");
+    html += str("<li data-key=\"", i, "\">", swatch(keys[i]), as_html(keys[i].name), "</li>");
   return html + "</ul>";
 }
 
@@ -38,16 +39,16 @@ std::string legend(const std::vector<Key>& keys) {
 std::string html_table(const Table& table, const char* style) {
   std::string html =
       str("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"",
-          escaped(table.caption.empty() ? "Table" : table.caption), "\"><table class=\"", style, "\">");
-  if (!table.caption.empty()) html += str("<caption>", escaped(table.caption), "</caption>");
+          as_html(table.caption.empty() ? "Table" : table.caption), "\"><table class=\"", style, "\">");
+  if (!table.caption.empty()) html += str("<caption>", as_html(table.caption), "</caption>");
   html += "<thead><tr>";
-  for (const std::string& column : table.columns) html += str("<th scope=\"col\">", escaped(column), "</th>");
+  for (const std::string& column : table.columns) html += str("<th scope=\"col\">", as_html(column), "</th>");
   html += "</tr></thead><tbody>";
   for (const auto& row : table.rows) {
     html += "<tr>";
     for (std::size_t i = 0; i < row.size(); ++i)
-      html += i == 0 ? str("<th scope=\"row\">", escaped(row[i]), "</th>")
-                     : str("<td>", escaped(row[i]), "</td>");
+      html += i == 0 ? str("<th scope=\"row\">", as_html(row[i]), "</th>")
+                     : str("<td>", as_html(row[i]), "</td>");
     html += "</tr>\n";
   }
   return html + "</tbody></table></div>";
@@ -55,18 +56,18 @@ std::string html_table(const Table& table, const char* style) {
 
 std::string figure(const Frame& frame, const std::vector<Key>& keys, double width, double height,
                    const std::string& svg, const Table& data, const std::string& attributes) {
-  const std::string id = escaped(frame.id);
+  const std::string id = as_html(frame.id);
   std::string html =
       str("<figure class=\"chart", frame.wide ? " spread" : "", "\" id=\"", id, "\"><figcaption><h3>",
-          escaped(frame.title), "</h3><p>", escaped(frame.description), "</p></figcaption>", legend(keys));
+          as_html(frame.title), "</h3><p>", as_html(frame.description), "</p></figcaption>", legend(keys));
   html +=
       str("<div class=\"plot\"><svg role=\"img\" tabindex=\"0\" viewBox=\"0 0 ", trimmed(width), " ",
           trimmed(height), "\" aria-labelledby=\"", id, "-t ", id, "-d\" ", attributes, "><title id=\"", id,
-          "-t\">", escaped(frame.title), "</title><desc id=\"", id, "-d\">", escaped(frame.description),
+          "-t\">", as_html(frame.title), "</title><desc id=\"", id, "-d\">", as_html(frame.description),
           "</desc>\n", svg, "</svg><output class=\"read\" aria-live=\"polite\"></output></div>");
-  if (!frame.note.empty()) html += str("<p class=\"note\">", escaped(frame.note), "</p>");
+  if (!frame.note.empty()) html += str("<p class=\"note\">", as_html(frame.note), "</p>");
   if (!data.rows.empty()) {
-    html += str("<details><summary>Data: ", escaped(frame.title), "</summary>", html_table(data, "data"),
+    html += str("<details><summary>Data: ", as_html(frame.title), "</summary>", html_table(data, "data"),
                 "</details>");
   }
   return html + "</figure>\n";

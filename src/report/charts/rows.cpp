@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/foreign_text.h"
 #include "base/str.h"
 
 namespace echelon::report {
@@ -26,12 +27,12 @@ std::string row_name(const std::string& name, double left, double middle) {
   constexpr std::size_t kLongest = 30;
   const std::string cut = name.size() > kLongest ? name.substr(0, kLongest) + "..." : name;
   return str("<text class=\"end row\" x=\"", trimmed(left - 8), "\" y=\"", trimmed(middle + 4), "\">",
-             escaped(cut), "</text>");
+             as_html(cut), "</text>");
 }
 
 std::string rectangle(int style, double x, double y, double width, double height, const std::string& text) {
   return str("<rect class=\"area s", style, "\" x=\"", trimmed(x), "\" y=\"", trimmed(y), "\" width=\"",
-             trimmed(width), "\" height=\"", trimmed(height), "\"><title>", escaped(text),
+             trimmed(width), "\" height=\"", trimmed(height), "\"><title>", as_html(text),
              "</title></rect>\n");
 }
 
@@ -47,7 +48,7 @@ std::string axis_below(const Ticks& ticks, double from, double scale, double lef
     svg += str("<text class=\"mid\" x=\"", place(tick.value), "\" y=\"", trimmed(bottom + 19), "\">",
                tick.label, "</text>");
   return svg + str("</g><text class=\"axis end\" x=\"", width - kRowsRight, "\" y=\"", trimmed(bottom + 40),
-                   "\">", escaped(title), "</text>");
+                   "\">", as_html(title), "</text>");
 }
 
 }  // namespace
@@ -81,7 +82,7 @@ std::string bar_chart(const Frame& frame, const std::vector<Key>& keys, const st
       svg += rectangle(keys[i].style, left, y + 1, row.values[i] * scale, kBar - 2,
                        str(row.name, ", ", keys[i].name, ": ", text));
       svg += str("<text class=\"value\" x=\"", trimmed(left + row.values[i] * scale + 5), "\" y=\"",
-                 trimmed(y + kBar - 2.5), "\">", escaped(text), "</text>");
+                 trimmed(y + kBar - 2.5), "\">", as_html(text), "</text>");
     }
     y += kRowGap;
     data.rows.push_back(std::move(cells));
@@ -146,11 +147,11 @@ std::string time_chart(const Frame& frame, const std::vector<Key>& keys, const s
   for (const TimeMark& mark : marks) {
     const double x = place(mark.time_s);
     svg += str("<path class=\"mark\" d=\"M", trimmed(x), " ", top - 6, "V", trimmed(bottom), "\"><title>",
-               escaped(mark.text), "</title></path>");
+               as_html(mark.text), "</title></path>");
     if (x - last < kNear) continue;
     svg += str("<circle class=\"pin\" cx=\"", trimmed(x), "\" cy=\"", top - 15,
                "\" r=\"9\"/><text class=\"mid pinned\" x=\"", trimmed(x), "\" y=\"", top - 11, "\">",
-               escaped(mark.label), "</text>");
+               as_html(mark.label), "</text>");
     last = x;
   }
   return figure(frame, keys, width, bottom + 48, svg, data);

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdio>
 
-#include "base/foreign_text.h"
 #include "base/number.h"
 #include "base/str.h"
 #include "base/utc_time.h"
@@ -60,21 +59,6 @@ std::string compact(double value, double step) {
 }
 
 }  // namespace
-
-std::string escaped(std::string_view text) {
-  std::string safe;
-  for (const char c : foreign_text(text)) {
-    switch (c) {
-      case '&': safe += "&amp;"; break;
-      case '<': safe += "&lt;"; break;
-      case '>': safe += "&gt;"; break;
-      case '"': safe += "&quot;"; break;
-      case '\'': safe += "&#39;"; break;
-      default: safe += c;
-    }
-  }
-  return safe;
-}
 
 std::string trimmed(double value, int digits) {
   std::string text = fixed(value, digits);

@@ -1,7 +1,6 @@
 #pragma once
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 /// Numbers and texts as a page shows them.
@@ -9,9 +8,6 @@ namespace echelon::report {
 
 /// The kind of a number, which determines how it is written.
 enum class Quantity : std::uint8_t { kNumber, kStep, kBytes, kSeconds, kShare };
-
-/// Untrusted text as text of HTML, also within quotes: one line without control characters.
-[[nodiscard]] std::string escaped(std::string_view text);
 
 /// "1,200", "4.0931", "1.2e-05", "3.2 GiB", "1.52 s", "43.1 %": `value` for people, its unit included.
 [[nodiscard]] std::string shown(double value, Quantity quantity);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/foreign_text.h"
 #include "base/str.h"
 #include "report/page/common.h"
 #include "report/page/sections.h"
@@ -110,7 +111,7 @@ std::string environment(const RunView& view) {
   std::string html;
   if (!view.run.log.environment.empty()) {
     html += "<ul class=\"plain wide\">";
-    for (const std::string& line : view.run.log.environment) html += str("<li>", escaped(line), "</li>");
+    for (const std::string& line : view.run.log.environment) html += str("<li>", as_html(line), "</li>");
     html += "</ul>";
   }
   if (view.run.recipe.empty()) return section("environment", "Environment and recipe", html);
@@ -174,7 +175,7 @@ std::string what_is_missing(const std::vector<RunView>& runs) {
   std::string list;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     for (const std::string& sentence : runs[i].run.missing)
-      list += str("<li>", escaped(runs.size() > 1 ? str(labels[i], ": ", sentence) : sentence), "</li>\n");
+      list += str("<li>", as_html(runs.size() > 1 ? str(labels[i], ": ", sentence) : sentence), "</li>\n");
   }
   if (list.empty())
     return section(

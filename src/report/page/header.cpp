@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/foreign_text.h"
 #include "base/str.h"
 #include "report/page/sections.h"
 
@@ -7,8 +8,8 @@ namespace echelon::report {
 namespace {
 
 std::string tile(const std::string& name, const std::string& value, const std::string& more = "") {
-  return str("<div class=\"tile\"><dt>", escaped(name), "</dt><dd>", escaped(value),
-             more.empty() ? "" : str("<small>", escaped(more), "</small>"), "</dd></div>");
+  return str("<div class=\"tile\"><dt>", as_html(name), "</dt><dd>", as_html(value),
+             more.empty() ? "" : str("<small>", as_html(more), "</small>"), "</dd></div>");
 }
 
 std::string in_words(const RunRecord& run, double now_s) {
@@ -83,7 +84,7 @@ std::string reason(const RunRecord& run) {
       run.state == RunState::kFinished)
     return "";
   const char* style = run.state == RunState::kStopped ? "cause wanted" : "cause";
-  return str("<p class=\"", style, "\">", escaped(run.starts.back().cause), "</p>");
+  return str("<p class=\"", style, "\">", as_html(run.starts.back().cause), "</p>");
 }
 
 }  // namespace
@@ -91,9 +92,9 @@ std::string reason(const RunRecord& run) {
 std::string header(const RunView& view, const PageOptions& options) {
   const RunRecord& run = view.run;
   std::string html =
-      str("<header><p class=\"above\">Echelon run</p><h1>", escaped(run.name), " <span class=\"state ",
+      str("<header><p class=\"above\">Echelon run</p><h1>", as_html(run.name), " <span class=\"state ",
           word_of(run.state), "\">", word_of(run.state), "</span></h1>");
-  html += str("<p class=\"lead\">The run ", escaped(in_words(run, options.now_s)), ".");
+  html += str("<p class=\"lead\">The run ", as_html(in_words(run, options.now_s)), ".");
   if (!run.starts.empty()) {
     html += str(" It began at ", shown_utc(run.starts.front().began_s), "; its files were last written at ",
                 shown_utc(run.changed_s), ".");

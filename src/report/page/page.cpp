@@ -1,5 +1,6 @@
 #include "report/page/page.h"
 
+#include "base/foreign_text.h"
 #include "base/str.h"
 #include "report/page/assets.h"
 #include "report/page/sections.h"
@@ -16,7 +17,7 @@ std::string head(const std::string& title, const PageOptions& options) {
                          "<meta name=\"color-scheme\" content=\"light dark\">");
   if (options.reload_s > 0)
     html += str("<meta http-equiv=\"refresh\" content=\"", trimmed(options.reload_s, 0), "\">");
-  return html + str("<title>", escaped(title), "</title><link rel=\"icon\" href=\"data:,\"><style>", kStyle,
+  return html + str("<title>", as_html(title), "</title><link rel=\"icon\" href=\"data:,\"><style>", kStyle,
                     "</style></head>\n");
 }
 
@@ -58,7 +59,7 @@ std::string several_runs(const std::vector<RunView>& runs) {
 
 std::string section(const std::string& id, const std::string& title, const std::string& body) {
   if (body.empty()) return "";
-  return str("<section id=\"", id, "\" aria-labelledby=\"", id, "-h\"><h2 id=\"", id, "-h\">", escaped(title),
+  return str("<section id=\"", id, "\" aria-labelledby=\"", id, "-h\"><h2 id=\"", id, "-h\">", as_html(title),
              "</h2><div class=\"grid\">\n", body, "</div></section>\n");
 }
 
@@ -69,7 +70,7 @@ std::string paragraph(const std::string& text, const char* style) {
   std::string_view rest = text;
   while (true) {
     const std::size_t tick = rest.find('`');
-    html += escaped(rest.substr(0, tick));
+    html += as_html(rest.substr(0, tick));
     if (tick == std::string_view::npos) break;
     html += code ? "</code>" : "<code>";
     code = !code;
@@ -84,7 +85,7 @@ std::string page(const std::vector<RunView>& runs, const PageOptions& options) {
                                              : str(runs.size(), " runs compared");
   return head(title, options) + "<body>" + patterns() +
          (runs.size() == 1 ? one_run(runs[0], options) : several_runs(runs)) +
-         str("<footer>Made by Echelon ", escaped(options.version), " at ", shown_utc(options.now_s),
+         str("<footer>Made by Echelon ", as_html(options.version), " at ", shown_utc(options.now_s),
              ".</footer>\n<script>", kScript, "</script></body></html>\n");
 }
 

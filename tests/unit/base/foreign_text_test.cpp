@@ -69,6 +69,14 @@ TEST(TerminalText, IsForeignTextThatKeepsLinesAndTabs) {
   EXPECT_EQ(terminal_text(all), foreign_text(all));
 }
 
+TEST(AsHtml, IsEscapedForeignText) {
+  EXPECT_EQ(as_html("<script>alert('x')</script> & \"y\""),
+            "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; &quot;y&quot;");
+  EXPECT_EQ(as_html(std::string_view("a\0b\xff\x1b[2J\n", 9)), "a\\x00b\\xff\\x1b[2J\\x0a");
+  EXPECT_EQ(as_html("\u202E"), "\\xe2\\x80\\xae") << "would turn the direction of what follows";
+  EXPECT_EQ(as_html("Größe µ"), "Größe µ");
+}
+
 TEST(JsonText, IsJsonWhateverTheBytes) {
   const nlohmann::ordered_json value{{"path", "run-\xFF-\xC3\x9F\x1b"}};
   const std::string text = json_text(value, -1);

@@ -7,14 +7,6 @@
 namespace echelon::report {
 namespace {
 
-TEST(PageText, IsEscaped) {
-  EXPECT_EQ(escaped("<script>alert('x')</script> & \"y\""),
-            "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; &quot;y&quot;");
-  EXPECT_EQ(escaped(std::string_view("a\0b\xff\x1b[2J\n", 9)), "a\\x00b\\xff\\x1b[2J\\x0a");
-  EXPECT_EQ(escaped("\u202E"), "\\xe2\\x80\\xae") << "would turn the direction of what follows";
-  EXPECT_EQ(escaped("Größe µ"), "Größe µ");
-}
-
 TEST(PageText, WritesQuantities) {
   EXPECT_EQ(shown(1234567, Quantity::kStep), "1,234,567");
   EXPECT_EQ(shown(4.09312, Quantity::kNumber), "4.0931");
