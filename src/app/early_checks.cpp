@@ -25,12 +25,9 @@ bool opens_at_once(const DataOptions& data, const std::string& path) {
 
 void check_data(const Recipe& recipe) {
   const DataOptions& data = recipe.data;
-  const ModelOptions& model = recipe.model;
-  const ModelInput input{model.vocab_size,
-                         {.channels = model.channels, .size = model.image_size, .classes = model.classes}};
   const auto seed = static_cast<std::uint64_t>(recipe.run.seed);
-  if (opens_at_once(data, data.path)) (void)make_loader(data, input, seed);
-  if (opens_at_once(data, data.validation.path)) (void)make_validation_sources(data, input, seed);
+  if (opens_at_once(data, data.path)) (void)make_loader(data, recipe.model, seed);
+  if (opens_at_once(data, data.validation.path)) (void)make_validation_sources(data, recipe.model, seed);
 }
 
 /// What ranks would find only after they are connected.

@@ -7,6 +7,7 @@
 
 #include "data/images/image_source.h"
 #include "data/options.h"
+#include "shapes/options.h"
 #include "text/tokenizer.h"
 
 namespace echelon {
@@ -91,6 +92,8 @@ class Loader {
 struct ModelInput {
   ModelInput(std::int64_t vocabulary, const data::ImageShape& shape = {})  // NOLINT: meant to be implicit
       : vocab_size(vocabulary), images(shape) {}
+  ModelInput(const ModelOptions& model)  // NOLINT: meant to be implicit
+      : vocab_size(model.vocab_size), images{model.channels, model.image_size, model.classes} {}
   std::int64_t vocab_size;
   data::ImageShape images;
 };

@@ -63,10 +63,6 @@ Batch to_tensors(const SampleBatch& s, at::Device device, double dpo_beta) {
   return batch;
 }
 
-ModelInput input_of(const ModelOptions& options) {
-  return {options.vocab_size, {options.channels, options.image_size, options.classes}};
-}
-
 std::int64_t counted_targets(const SampleBatch& samples) {
   if (!samples.reference.empty()) {
     const std::vector<double> counted = counted_pairs(samples);

@@ -1,16 +1,12 @@
 #pragma once
 #include "data/loader.h"
 #include "model/batch.h"
-#include "shapes/options.h"
 
 namespace echelon {
 
 /// Converts samples to tensors on `device`. Copies; `samples` may be freed afterwards. `dpo_beta`: of
 /// preferences.
 [[nodiscard]] Batch to_tensors(const SampleBatch& samples, at::Device device, double dpo_beta = 0);
-
-/// The input that a model of these options expects.
-[[nodiscard]] ModelInput input_of(const ModelOptions& options);
 
 /// Number of targets that are not ignored (>= 0); of preferences the number of such pairs.
 [[nodiscard]] std::int64_t counted_targets(const SampleBatch& samples);

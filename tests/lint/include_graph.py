@@ -17,7 +17,7 @@ SEES = {
     "text": {"base"},
     "image": {"base"},
     "metrics": {"base"},
-    "data": {"base", "text", "image"},
+    "data": {"base", "shapes", "text", "image"},
     "data/parquet": {"base", "data"},  # the plugin
     "comm": {"base", "bootstrap"},
     "profile": {"base", "bootstrap", "comm"},

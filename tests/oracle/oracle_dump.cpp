@@ -70,7 +70,7 @@ Case open_case(const Json& request) {
 }
 
 std::unique_ptr<Loader> loader_of(const Recipe& recipe) {
-  return make_loader(recipe.data, input_of(recipe.model), static_cast<std::uint64_t>(recipe.run.seed));
+  return make_loader(recipe.data, recipe.model, static_cast<std::uint64_t>(recipe.run.seed));
 }
 
 ShardedModel build(const Recipe& recipe, Communicator& comm) {

@@ -23,11 +23,11 @@
 #include "base/str.h"
 #include "comm/agree.h"
 #include "comm/mpi/mpi_world.h"
+#include "data/loader.h"
 #include "model/ops/products/compiled_products.h"
 #include "profile/range.h"
 #include "recipe/check/check.h"
 #include "shard/memory/host_memory.h"
-#include "train/batch_tensors.h"
 #include "train/eval/reference_logps.h"
 #include "train/loop.h"
 #include "train/measure/memory_report.h"
@@ -170,9 +170,8 @@ Inputs open_inputs(const Recipe& recipe, std::uint64_t seed, Communicator& comm)
   const bool lead = comm.rank() == 0;
   if (lead) log::note("starting: opening the data");
   agree(comm, "data", [&] {
-    const ModelInput input = input_of(recipe.model);
-    inputs.data = make_loader(recipe.data, input, seed);
-    inputs.validation = make_validation_sources(recipe.data, input, seed);
+    inputs.data = make_loader(recipe.data, recipe.model, seed);
+    inputs.validation = make_validation_sources(recipe.data, recipe.model, seed);
     const bool generates = recipe.data.validation.generate > 0 || !recipe.evaluation.tasks.empty();
     if (lead || generates) inputs.texts = run_texts(recipe);
     inputs.evaluation = evaluation_of(recipe, inputs.texts);

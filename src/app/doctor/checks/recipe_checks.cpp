@@ -14,10 +14,6 @@ namespace {
 /// Share of memory that state may take. More leaves too little room for activations, which are not predicted.
 constexpr double kTight = 0.8;
 
-ModelInput input_of(const ModelOptions& model) {
-  return {model.vocab_size, {.channels = model.channels, .size = model.image_size, .classes = model.classes}};
-}
-
 /// The advice is general, because the text of an Error already names what to change.
 Finding from_error(const std::string& name, const Error& error) {
   return fault(name, error.what(), "correct what the message names; docs/data.md describes the formats");
@@ -67,16 +63,14 @@ bool on_gpus(const Recipe& recipe, const Gpus& gpus) {
 Finding check_data(const Recipe& recipe) {
   return open_stream("data", "training data", [&] {
     std::vector<ValidationSource> only;
-    only.push_back(
-        {"", make_loader(recipe.data, input_of(recipe.model), static_cast<std::uint64_t>(recipe.run.seed))});
+    only.push_back({"", make_loader(recipe.data, recipe.model, static_cast<std::uint64_t>(recipe.run.seed))});
     return only;
   });
 }
 
 Finding check_validation_data(const Recipe& recipe) {
   return open_stream("validation_data", "validation data", [&] {
-    return make_validation_sources(recipe.data, input_of(recipe.model),
-                                   static_cast<std::uint64_t>(recipe.run.seed));
+    return make_validation_sources(recipe.data, recipe.model, static_cast<std::uint64_t>(recipe.run.seed));
   });
 }
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "app/engine/run_plan.h"
-#include "train/batch_tensors.h"
+#include "data/loader.h"
 #include "train/weights/outside_base.h"
 
 namespace echelon::app {
@@ -12,7 +12,7 @@ namespace {
 /// Samples without contents, each as long as the recipe allows.
 class FullSamples final : public Loader {
  public:
-  explicit FullSamples(const Recipe& recipe) : data_(recipe.data), input_(input_of(recipe.model)) {
+  explicit FullSamples(const Recipe& recipe) : data_(recipe.data), input_(recipe.model) {
     SampleSize size{data_.seq_len, 0, data_.seq_len};
     if (gives_images(data_.kind)) size = {};
     if (gives_pairs(data_.kind)) size = {data_.seq_len, data_.target_len, data_.target_len};
@@ -52,7 +52,7 @@ class FullSamples final : public Loader {
 /// Synthetic data, which need no files, are the same as in a run.
 std::unique_ptr<Loader> full_samples(const Recipe& recipe) {
   if (is_synthetic(recipe.data.kind))
-    return make_loader(recipe.data, input_of(recipe.model), static_cast<std::uint64_t>(recipe.run.seed));
+    return make_loader(recipe.data, recipe.model, static_cast<std::uint64_t>(recipe.run.seed));
   return std::make_unique<FullSamples>(recipe);
 }
 

@@ -4,11 +4,11 @@
 
 #include "app/engine/answer.h"
 #include "app/engine/engine.h"
+#include "data/loader.h"
 #include "model/element_types.h"
 #include "optim/schedule.h"
 #include "reference/training.h"
 #include "shapes/lora.h"
-#include "train/batch_tensors.h"
 
 namespace echelon::app {
 namespace {
@@ -32,7 +32,7 @@ Tensors as_values(const reference::Weights& weights) {
 void train_by_reference(const Recipe& recipe, const Tensors& weights, DType type,
                         const std::vector<bool>& left_out, ReferenceResult& result) {
   const auto seed = static_cast<std::uint64_t>(recipe.run.seed);
-  const auto data = make_loader(recipe.data, input_of(recipe.model), seed);
+  const auto data = make_loader(recipe.data, recipe.model, seed);
   reference::Training training({.model = recipe.model,
                                 .lora = recipe.lora,
                                 .seed = seed,
