@@ -153,10 +153,6 @@ struct Total {
 
 }  // namespace
 
-const char* name_of(Spent spent) {
-  return kNames[static_cast<std::size_t>(spent)];
-}
-
 void RunStart::lose_after(std::int64_t step) {
   // Training counts from the step that was not redone.
   const std::int64_t begin = std::max(first_step, in_place ? in_place->redo_until : 0);

@@ -26,7 +26,6 @@ enum class Spent : std::uint8_t {
 };
 inline constexpr std::size_t kSpentKinds = 11;
 using SpentSeconds = std::array<double, kSpentKinds>;
-[[nodiscard]] const char* name_of(Spent spent);
 
 /// The end of a start, as far as it is known.
 enum class StartEnd : std::uint8_t { kRunning, kFinished, kStopped, kFailed, kKilled };
