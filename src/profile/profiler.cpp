@@ -39,6 +39,10 @@ std::filesystem::path part_of(const std::filesystem::path& folder, std::size_t r
   return folder / str("rank-", rank, ".part");
 }
 
+std::string option(const ProfileRange& range) {
+  return str("--profile ", range.first, "..", range.last);
+}
+
 /// trace.json, piece by piece.
 class TraceFile {
  public:
@@ -63,6 +67,19 @@ class TraceFile {
 };
 
 }  // namespace
+
+ProfileRange ahead(const ProfileRange& wanted, std::int64_t done, std::int64_t last, bool lead) {
+  if (!wanted.wanted()) return {};
+  if (wanted.first > last) {
+    throw Error(Code::kUsage, option(wanted), ": the run ends with step ", last,
+                "; expected steps before that");
+  }
+  if (wanted.last > done) return {std::max(wanted.first, done + 1), wanted.last};
+  if (lead)
+    log::warn(str(option(wanted), ": these steps are done already (the run goes on from step ", done,
+                  "), so there is no profile"));
+  return {};
+}
 
 Profiler::Profiler(const ProfileRange& range, Communicator& comm, Activity& activity,
                    std::filesystem::path run_folder, std::unique_ptr<KernelRecorder> kernels)

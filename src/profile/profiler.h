@@ -13,6 +13,11 @@
 
 namespace echelon::profile {
 
+/// Returns the part of `wanted` after step `done`, the last one that the run has done; the run ends with step
+/// `last`. Returns none, with a warning if `lead`, if all of it is done. Throws Error(kUsage) if the run ends
+/// before it.
+[[nodiscard]] ProfileRange ahead(const ProfileRange& wanted, std::int64_t done, std::int64_t last, bool lead);
+
 /// Records some steps of all ranks and writes them to profile/ of the run folder: trace.json, summary.txt,
 /// summary.json and lanes.json (docs/profiling.md). Between the first and the last step, measured spans go to
 /// the log of `activity`.

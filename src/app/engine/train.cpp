@@ -25,7 +25,6 @@
 #include "comm/mpi/mpi_world.h"
 #include "data/loader.h"
 #include "model/ops/products/compiled_products.h"
-#include "profile/range.h"
 #include "recipe/check/check.h"
 #include "shard/memory/host_memory.h"
 #include "train/eval/reference_logps.h"
