@@ -11,7 +11,6 @@
 #include "base/foreign_text.h"
 #include "base/number.h"
 #include "base/str.h"
-#include "forecast/profile_data.h"
 
 namespace echelon::forecast {
 namespace {

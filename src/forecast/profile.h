@@ -50,6 +50,10 @@ struct Device {
   Link host;                    ///< page-locked copies; without a latency
 };
 
+/// The files of src/forecast/data/, compiled into the library: an object of profiles by name each. Internal.
+extern const char kDevicesJson[];
+extern const char kNetworksJson[];
+
 /// Names of the profiles compiled in, sorted.
 [[nodiscard]] std::vector<std::string> device_names();
 [[nodiscard]] std::vector<std::string> network_names();

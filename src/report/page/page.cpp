@@ -2,7 +2,6 @@
 
 #include "base/foreign_text.h"
 #include "base/str.h"
-#include "report/page/assets.h"
 #include "report/page/sections.h"
 
 namespace echelon::report {

@@ -8,6 +8,10 @@
 /// The parts of a page. Each returns HTML; one that has nothing to show says so or is empty.
 namespace echelon::report {
 
+/// page/style.css and page/script.js, compiled in.
+extern const char kStyle[];
+extern const char kScript[];
+
 /// <section> with a heading; empty when `body` is.
 [[nodiscard]] std::string section(const std::string& id, const std::string& title, const std::string& body);
 /// A paragraph.

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "forecast/profile_data.h"
 #include "support/matches.h"
 #include "support/refusal.h"
 #include "support/temp_dir.h"
