@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -25,6 +26,12 @@ struct Conflicts {
     all.push_back({std::move(keys), str(parts...)});
   }
 };
+
+/// The multiples of `unit` next to `value`: "768 or 780". The first two multiples if none is below `value`.
+[[nodiscard]] std::string nearest_multiples(std::int64_t value, std::int64_t unit);
+
+/// The divisors of `value`, at most twenty of them: "1, 2, 3, 6".
+[[nodiscard]] std::string divisors_of(std::int64_t value);
 
 /// All conflicts that can be found without the number of ranks: model arithmetic, missing file names,
 /// schedule, batch, sizes that overflow, contradicting options. Reads no files.

@@ -1,6 +1,5 @@
 #include "base/str.h"
 #include "recipe/check/contradictions.h"
-#include "recipe/check/multiples.h"
 #include "shapes/llama_family.h"
 #include "shapes/shapes.h"
 
