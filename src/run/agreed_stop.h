@@ -4,7 +4,7 @@
 
 #include "base/not_copied.h"
 #include "comm/communicator.h"
-#include "run/stop_signal.h"
+#include "run/signals.h"
 
 namespace echelon {
 

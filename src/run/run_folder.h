@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/files/fs.h"
-#include "run/stop_signal.h"
+#include "run/signals.h"
 
 namespace echelon {
 

@@ -5,7 +5,7 @@
 
 #include "base/not_copied.h"
 #include "profile/profiler.h"
-#include "run/report_request.h"
+#include "run/signals.h"
 #include "train/adapter_check.h"
 #include "train/epochs.h"
 #include "train/eval/validation.h"

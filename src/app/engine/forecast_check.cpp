@@ -16,7 +16,7 @@
 #include "base/str.h"
 #include "forecast/profile.h"
 #include "forecast/report.h"
-#include "run/stop_signal.h"
+#include "run/signals.h"
 
 namespace echelon::app {
 namespace {

@@ -14,8 +14,8 @@
 #include "app/supervise/rank_step.h"
 #include "app/supervise/slurm_job.h"
 #include "liveness/record.h"
+#include "run/signals.h"
 #include "run/start_notes.h"
-#include "run/stop_signal.h"
 
 namespace echelon::supervise {
 

@@ -1,4 +1,4 @@
-#include "run/stop_signal.h"
+#include "run/signals.h"
 
 #include <unistd.h>
 
@@ -10,6 +10,7 @@ namespace {
 // A signal handler has no argument for its data, hence static storage.
 volatile std::sig_atomic_t received = 0;
 volatile std::sig_atomic_t from_keyboard = 0;
+volatile std::sig_atomic_t report_requested = 0;
 
 constexpr auto& kSignals = StopSignal::kSignals;
 std::array<struct sigaction, kSignals.size()> previous;
@@ -23,12 +24,17 @@ void on_signal(int signal) {
   received = signal;
 }
 
+struct sigaction calling(void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;  // does not interrupt libraries' calls; the flags are polled every step
+  sigemptyset(&action.sa_mask);
+  return action;
+}
+
 /// Makes on_signal() the handler of kSignals[i]. A SIGHUP that was ignored stays so.
 void install(std::size_t i) {
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;  // does not interrupt libraries' calls; the flag is polled every step
-  sigemptyset(&action.sa_mask);
+  const struct sigaction action = calling(on_signal);
   const bool stays = kSignals[i] == SIGHUP && previous[i].sa_handler == SIG_IGN;
   sigaction(kSignals[i], stays ? &previous[i] : &action, nullptr);
 }
@@ -72,6 +78,22 @@ const char* StopSignal::requested() const {
 void StopSignal::ignore_further() {
   restores_ = false;
   for (const int number : kSignals) std::signal(number, SIG_IGN);
+}
+
+ReportRequest::ReportRequest() {
+  report_requested = 0;
+  const struct sigaction action = calling([](int /*signal*/) { report_requested = 1; });
+  sigaction(SIGUSR1, &action, &previous_);
+}
+
+ReportRequest::~ReportRequest() {
+  sigaction(SIGUSR1, &previous_, nullptr);
+}
+
+bool ReportRequest::take() {
+  const bool came = report_requested != 0;
+  report_requested = 0;
+  return came;
 }
 
 }  // namespace echelon

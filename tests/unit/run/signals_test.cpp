@@ -1,4 +1,4 @@
-#include "run/stop_signal.h"
+#include "run/signals.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
