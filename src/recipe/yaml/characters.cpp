@@ -1,6 +1,7 @@
 #include "recipe/yaml/characters.h"
 
 #include <cstdint>
+#include <iomanip>
 
 #include "base/foreign_text.h"
 #include "base/str.h"
@@ -9,10 +10,7 @@ namespace echelon::recipe {
 namespace {
 
 std::string code_point_name(std::uint32_t code) {
-  static constexpr char kHex[] = "0123456789ABCDEF";
-  std::string digits;
-  for (int shift = code > 0xFFFF ? 20 : 12; shift >= 0; shift -= 4) digits += kHex[(code >> shift) & 15];
-  return "U+" + digits;
+  return str("U+", std::hex, std::uppercase, std::setfill('0'), std::setw(code > 0xFFFF ? 6 : 4), code);
 }
 
 std::string problem_of(std::uint32_t code) {

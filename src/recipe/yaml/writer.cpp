@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 
 #include "base/number.h"
@@ -17,16 +16,10 @@ using Json = nlohmann::ordered_json;
 
 /// Returns whether every YAML reader reads the unquoted text as a string.
 bool is_plain(const std::string& text) {
-  std::string lower;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x80 || (std::isalnum(byte) == 0 && c != '_' && c != '.' && c != '/' && c != '-'))
-      return false;
-    lower += static_cast<char>(std::tolower(byte));
-  }
-  if (text.empty() || (std::isalpha(static_cast<unsigned char>(text[0])) == 0 && text[0] != '/'))
-    return false;
-  return !has_word("true false yes no on off null y n nan", lower);
+  const std::string lower = in_lower_case(text);
+  return lower.find_first_of("abcdefghijklmnopqrstuvwxyz/") == 0 &&
+         lower.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_./-") == lower.npos &&
+         !has_word("true false yes no on off null y n nan", lower);
 }
 
 std::vector<std::string> entries(const Json& value);
