@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <iomanip>
 #include <span>
 
 #include "base/checksum/crc32c.h"
@@ -54,7 +55,7 @@ std::string record(const std::string& bytes) {
 }
 
 constexpr std::string_view kPrefix = "events.out.tfevents.";
-constexpr std::size_t kDigits = 10;
+constexpr int kDigits = 10;
 
 /// TensorBoard reads files by name, so the number behind the prefix must rise.
 std::int64_t next_number(const std::filesystem::path& folder, std::int64_t number) {
@@ -74,9 +75,8 @@ std::int64_t next_number(const std::filesystem::path& folder, std::int64_t numbe
 EventFile::EventFile(const std::filesystem::path& folder, double time_s,
                      std::optional<std::int64_t> purge_from) {
   number_ = next_number(folder, static_cast<std::int64_t>(std::clamp(time_s, 0.0, 9e9)));
-  std::string number = std::to_string(number_);
-  number.insert(0, kDigits - std::min(kDigits, number.size()), '0');
-  path_ = folder / str(kPrefix, number, '.', host_name(), '.', getpid());
+  path_ =
+      folder / str(kPrefix, std::setfill('0'), std::setw(kDigits), number_, '.', host_name(), '.', getpid());
   file_ = fs::open_own(path_, O_WRONLY | O_CREAT | O_EXCL, Code::kEnvironment);
   std::string records = record(header(time_s, 0) + bytes_field(event::kFileVersion, "brain.Event:2"));
   if (purge_from) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iomanip>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -138,17 +139,12 @@ nlohmann::json against_plan(const nlohmann::json& summary, const nlohmann::json&
   return {{"differences", rows}};
 }
 
-std::string right_aligned(std::string text, std::size_t width) {
-  if (text.size() < width) text.insert(0, width - text.size(), ' ');
-  return text;
-}
-
 std::string ms(const nlohmann::json& seconds) {
-  return right_aligned(fixed(seconds.get<double>() * kMilli, 3), 11) + " ms";
+  return str(std::setw(11), fixed(seconds.get<double>() * kMilli, 3), " ms");
 }
 
 std::string share(double seconds, double step_s) {
-  return right_aligned(fixed(kPercent * seconds / step_s, 1), 7) + " %  ";
+  return str(std::setw(7), fixed(kPercent * seconds / step_s, 1), " %  ");
 }
 
 constexpr std::size_t kShown = 30;
@@ -232,7 +228,7 @@ std::string summary_text(const nlohmann::json& s) {
   text += plan_lines(s["plan"]);
   text += "\nrank          step         work      waiting  host\n";
   for (const nlohmann::json& row : s["by_rank"]) {
-    text += str(right_aligned(str(row["rank"].get<int>()), 4), ms(row["step_s"]), ms(row["work_s"]).substr(1),
+    text += str(std::setw(4), row["rank"].get<int>(), ms(row["step_s"]), ms(row["work_s"]).substr(1),
                 ms(row["comm_wait_s"]).substr(1), "  ", row["host"].get<std::string>());
     if (const auto dropped = row["dropped_spans"].get<std::uint64_t>(); dropped > 0)
       text += str("; ", dropped, " spans of the next step did not fit");

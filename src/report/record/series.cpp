@@ -34,15 +34,11 @@ void Series::add(double x, double y, double weight) {
 }
 
 Point Series::least() const {
-  return std::ranges::min_element(buckets_,
-                                  [](const Bucket& a, const Bucket& b) { return a.least.y < b.least.y; })
-      ->least;
+  return std::ranges::min_element(buckets_, {}, [](const Bucket& one) { return one.least.y; })->least;
 }
 
 Point Series::greatest() const {
-  return std::ranges::max_element(
-             buckets_, [](const Bucket& a, const Bucket& b) { return a.greatest.y < b.greatest.y; })
-      ->greatest;
+  return std::ranges::max_element(buckets_, {}, [](const Bucket& one) { return one.greatest.y; })->greatest;
 }
 
 double Series::mean() const {

@@ -68,9 +68,8 @@ class Dots {
 std::vector<std::string> plot(const std::vector<Point>& points, const PlotSize& size) {
   Dots dots(size);
   if (points.empty()) return dots.lines();
-  const auto by_y = [](const Point& a, const Point& b) { return a.y < b.y; };
-  const double low = std::ranges::min_element(points, by_y)->y;
-  const double high = std::ranges::max_element(points, by_y)->y;
+  const double low = std::ranges::min_element(points, {}, &Point::y)->y;
+  const double high = std::ranges::max_element(points, {}, &Point::y)->y;
   const double from = points.front().x;
   const double width = std::max(points.back().x - from, 1e-300);
   const double height = std::max(high - low, 1e-300);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iomanip>
 
 #include "base/foreign_text.h"
 #include "base/str.h"
@@ -189,8 +190,7 @@ void add_curve(const MetricsLog& metrics, const ViewSize& size, int rows, Lines&
       label = significant(loss->greatest().y, 4);
     else if (i + 1 == drawn.size())
       label = significant(loss->least().y, 4);
-    label.insert(0, std::max<std::size_t>(kLabel - 1, label.size()) - label.size(), ' ');
-    lines.add(str(label, " ", drawn[i]));
+    lines.add(str(std::setw(kLabel - 1), label, " ", drawn[i]));
   }
 }
 
