@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/str.h"
 
 namespace echelon::book {
 namespace {
@@ -21,9 +22,7 @@ class MetaCall {
 
   std::vector<IValue> run(const c10::OperatorHandle& op) {
     op.callBoxed(stack_);
-    std::vector<IValue> results;
-    for (const IValue& result : stack_) results.push_back(original(result));
-    return results;
+    return mapped(stack_, [this](const IValue& result) { return original(result); });
   }
 
  private:

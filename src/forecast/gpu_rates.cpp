@@ -40,9 +40,7 @@ double slowed_by_small_heads(const Work& work) {
 }  // namespace
 
 NodeGrid grid_of(const Group& group, int ranks_per_node) {
-  std::vector<int> node_of;
-  for (const int rank : group.ranks) node_of.push_back(rank / ranks_per_node);
-  return NodeGrid::of(node_of);
+  return NodeGrid::of(mapped(group.ranks, [&](int rank) { return rank / ranks_per_node; }));
 }
 
 double share_to_other_nodes(const Message& message, const Group& group, int ranks_per_node, bool on_gpus) {

@@ -179,9 +179,7 @@ Goodput Goodput::parse(const std::string& json) {
   if (!read.problem.empty()) refuse(read.problem);
   const nlohmann::json& starts = member(read.value, "starts");
   if (!starts.is_array()) refuse("starts is not a list");
-  Goodput goodput;
-  for (const nlohmann::json& start : starts) goodput.starts.push_back(parse_start(start));
-  return goodput;
+  return {.starts = mapped(starts, parse_start)};
 }
 
 std::string Goodput::to_json() const {

@@ -152,17 +152,15 @@ std::string side_by_side(const std::vector<RunView>& runs) {
                 compared("allocated", allocated, Quantity::kSeconds),
                 compared("goodput", good, Quantity::kShare)};
   for (const Figure& figure : kFigures) {
-    std::vector<std::optional<double>> values;
-    for (const RunView& view : runs) values.push_back(number_of(view.metrics, figure));
+    const auto values = mapped(runs, [&](const RunView& view) { return number_of(view.metrics, figure); });
     const bool any = std::ranges::any_of(values, [](const auto& value) { return value && *value != 0; });
     if (any) table.rows.push_back(compared(figure.name, values, figure.quantity));
   }
   std::string html = "<div class=\"wide\">" + html_table(table, "even");
-  std::vector<std::vector<RecipeValue>> recipes;
-  for (const RunView& view : runs) recipes.push_back(view.run.recipe);
   Table keys{.columns = {"key"}, .caption = "What differs in their recipes"};
   keys.columns.insert(keys.columns.end(), labels.begin(), labels.end());
-  for (const Difference& one : differences(recipes)) {
+  for (const Difference& one :
+       differences(mapped(runs, [](const RunView& view) { return view.run.recipe; }))) {
     keys.rows.push_back({one.key});
     keys.rows.back().insert(keys.rows.back().end(), one.values.begin(), one.values.end());
   }
