@@ -27,15 +27,6 @@ std::string in_words(const RunRecord& run, double now_s) {
   return "";
 }
 
-/// Time that the steps to come take at the last pace.
-std::optional<double> time_left(const RunView& view) {
-  const Series* step = view.metrics.find("step_time_s");
-  if (step == nullptr || !view.run.steps || *view.run.steps <= view.run.step ||
-      view.run.state != RunState::kRunning)
-    return std::nullopt;
-  return static_cast<double>(*view.run.steps - view.run.step) * step->last().y;
-}
-
 std::string tiles(const RunView& view) {
   const RunRecord& run = view.run;
   const MetricsLog& metrics = view.metrics;
@@ -69,8 +60,8 @@ std::string tiles(const RunView& view) {
         tile("goodput", shown_per_mille(run.account.good_per_mille()),
              str("of ", shown_time(run.account.allocated_s), " in ", counted(run.starts.size(), "start")));
   }
-  if (const auto left = time_left(view))
-    html += tile("time left", shown_time(*left), "at the last step's pace");
+  if (const auto left_s = run.left_s(metrics))
+    html += tile("time left", shown_time(*left_s), "at the last step's pace");
   if (!run.checkpoints.empty())
     html += tile("checkpoint",
                  str("step ", shown(static_cast<double>(run.checkpoints.back().step), Quantity::kStep)),

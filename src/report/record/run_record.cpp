@@ -192,6 +192,12 @@ std::string RunRecord::recipe_value(std::string_view key) const {
   return found == recipe.end() ? "" : found->value;
 }
 
+std::optional<double> RunRecord::left_s(const MetricsLog& metrics) const {
+  const Series* pace = metrics.find("step_time_s");
+  if (pace == nullptr || !steps || *steps <= step || state != RunState::kRunning) return std::nullopt;
+  return static_cast<double>(*steps - step) * pace->last().y;
+}
+
 bool holds_run(const fs::Path& folder) {
   return has_entry(folder / "metrics.jsonl") || has_entry(folder / "goodput.json") ||
          has_entry(folder / "logs/rank-0.log");

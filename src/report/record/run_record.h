@@ -62,6 +62,9 @@ struct RunRecord {
 
   [[nodiscard]] bool has_ended() const { return state != RunState::kRunning && state != RunState::kUnknown; }
   [[nodiscard]] std::string recipe_value(std::string_view key) const;
+  /// Seconds that the steps to come take at the last one's pace; nothing if it is not running, or they are
+  /// not known.
+  [[nodiscard]] std::optional<double> left_s(const MetricsLog& metrics) const;
 };
 
 /// Returns whether `folder` has a file that only runs write; a recipe.yaml alone is also in checkpoints.

@@ -136,11 +136,9 @@ std::string times(const RunRecord& run, const MetricsLog& metrics, double now_s)
     text = str(shown_time(run.account.allocated_s), " in ", counted(run.starts.size(), "start"), ", goodput ",
                shown_per_mille(run.account.good_per_mille()));
   }
-  const Series* step = metrics.find("step_time_s");
-  if (run.state == RunState::kRunning && run.steps && *run.steps > run.step && step != nullptr) {
-    const double left_s = static_cast<double>(*run.steps - run.step) * step->last().y;
-    text += str(text.empty() ? "" : ", ", shown_time(left_s), " left, until about ",
-                minute(now_s + left_s, now_s));
+  if (const auto left_s = run.left_s(metrics)) {
+    text += str(text.empty() ? "" : ", ", shown_time(*left_s), " left, until about ",
+                minute(now_s + *left_s, now_s));
   }
   return text;
 }
