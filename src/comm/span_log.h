@@ -1,11 +1,14 @@
 #pragma once
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string_view>
 #include <vector>
+
+#include "base/options/choice.h"
 
 namespace echelon {
 
@@ -27,7 +30,11 @@ enum class SpanKind : std::uint8_t {
   kExchange,  ///< other collectives
   kSave,
 };
-inline constexpr std::size_t kSpanKinds = 13;
+template <>
+inline constexpr std::array<std::string_view, 13> kWords<SpanKind>{
+    "step",      "forward",    "backward", "recompute", "optimizer", "gather wait", "reduce wait",
+    "data wait", "save stall", "gather",   "reduce",    "exchange",  "save"};
+inline constexpr std::size_t kSpanKinds = kWords<SpanKind>.size();
 
 /// Plain bytes.
 struct Span {

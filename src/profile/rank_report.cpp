@@ -57,7 +57,7 @@ nlohmann::json report_of(const RankContext& context, const std::vector<Span>& sp
   nlohmann::json rows = nlohmann::json::array();
   for (const auto& [what, cost] : costs) {
     if (what.first == SpanKind::kStep) continue;
-    rows.push_back(row(name_of(what.first), what.second, cost, !of_training(what.first)));
+    rows.push_back(row(word_of(what.first), what.second, cost, !of_training(what.first)));
   }
   std::map<std::string, Cost> by_name;
   for (const Kernel& kernel : kernels) {
@@ -68,7 +68,7 @@ nlohmann::json report_of(const RankContext& context, const std::vector<Span>& sp
   for (const auto& [name, cost] : by_name) rows.push_back(row("kernel", name, cost, true));
   nlohmann::json kinds;
   for (std::size_t kind = 0; kind < kSpanKinds; ++kind)
-    kinds[std::string(name_of(static_cast<SpanKind>(kind)))] = by_kind[kind];
+    kinds[std::string(word_of(static_cast<SpanKind>(kind)))] = by_kind[kind];
   return {{"rank", context.rank},
           {"host", context.host},
           {"steps", context.steps},

@@ -24,7 +24,7 @@ int trace_lane(SpanKind kind) {
 }
 
 std::string title(const Span& span) {
-  return span.label[0] == '\0' ? std::string(name_of(span.kind)) : str(name_of(span.kind), ' ', span.label);
+  return span.label[0] == '\0' ? std::string(word_of(span.kind)) : str(word_of(span.kind), ' ', span.label);
 }
 
 /// Lanes of lanes.json.
@@ -110,7 +110,7 @@ std::string trace_of(const RankContext& context, const std::vector<Span>& spans,
     if (span.issued_s > 0)
       arguments =
           nlohmann::json{{"bytes", span.bytes}, {"queued_us", (span.begin_s - span.issued_s) * 1e6}}.dump();
-    events.add(context.rank, trace_lane(span.kind), name_of(span.kind), title(span), begin_us,
+    events.add(context.rank, trace_lane(span.kind), word_of(span.kind), title(span), begin_us,
                (span.end_s - span.begin_s) * 1e6, arguments);
   }
   std::map<std::int64_t, int> lanes;

@@ -1,16 +1,8 @@
 #include "profile/spans.h"
 
 #include <algorithm>
-#include <array>
 
 namespace echelon::profile {
-
-std::string_view name_of(SpanKind kind) {
-  constexpr std::array<std::string_view, kSpanKinds> kNames{
-      "step",      "forward",    "backward", "recompute", "optimizer", "gather wait", "reduce wait",
-      "data wait", "save stall", "gather",   "reduce",    "exchange",  "save"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
 
 void sort_spans(std::vector<Span>& spans) {
   std::ranges::stable_sort(spans, [](const Span& a, const Span& b) {

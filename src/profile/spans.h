@@ -1,14 +1,11 @@
 #pragma once
 #include <cstddef>
-#include <string_view>
 #include <vector>
 
 #include "comm/span_log.h"
 
 namespace echelon::profile {
 
-/// "backward".
-[[nodiscard]] std::string_view name_of(SpanKind kind);
 /// Returns whether the span is one of the thread that trains.
 [[nodiscard]] constexpr bool of_training(SpanKind kind) {
   return kind <= SpanKind::kSaveStall;

@@ -18,7 +18,7 @@ constexpr double kMilli = 1e3;
 constexpr double kPercent = 100;
 
 double seconds_of(const nlohmann::json& rank, SpanKind kind) {
-  return rank["seconds"][std::string(name_of(kind))].get<double>();
+  return rank["seconds"][std::string(word_of(kind))].get<double>();
 }
 
 /// On a device the host's waits are not those for other ranks.

@@ -48,7 +48,7 @@ TEST(Spans, EveryMomentBelongsToTheInnermost) {
   for (const Piece& piece : innermost(spans)) {
     EXPECT_EQ(piece.begin_s, at);
     at = piece.end_s;
-    order += std::string(name_of(spans[piece.span].kind)) + " " +
+    order += std::string(word_of(spans[piece.span].kind)) + " " +
              std::to_string(piece.seconds()).substr(0, 3) + ", ";
   }
   EXPECT_EQ(at, 10);
