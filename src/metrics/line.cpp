@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -17,10 +18,7 @@ namespace {
 constexpr std::size_t kReadBytes = std::size_t{1} << 18;
 
 bool is_plain(const std::string& name) {
-  return !name.empty() && std::ranges::none_of(name, [](unsigned char c) {
-    constexpr unsigned char kDelete = 0x7f;
-    return c < ' ' || c == kDelete;
-  });
+  return !name.empty() && std::ranges::none_of(name, [](unsigned char c) { return std::iscntrl(c) != 0; });
 }
 
 void collect(const nlohmann::json& object, const std::string& before, std::vector<Value>& values) {
