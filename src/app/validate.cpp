@@ -13,6 +13,7 @@
 #include "recipe/keys/keys.h"
 #include "recipe/load.h"
 #include "recipe/yaml/json_value.h"
+#include "recipe/yaml/reference.h"
 #include "shapes/lora.h"
 
 namespace echelon::app {
@@ -147,9 +148,9 @@ void add_validate(CLI::App& app, int& status) {
   value->excludes(fewer);
   command->callback([arguments, &status] {
     if (arguments->schema) {
-      std::cout << recipe_json_schema();
+      std::cout << recipe::json_schema();
     } else if (arguments->reference) {
-      std::cout << recipe_reference_markdown();
+      std::cout << recipe::reference_markdown();
     } else if (arguments->recipe.empty()) {
       throw Error(Code::kUsage,
                   "validate: no recipe named; expected `echelon validate RECIPE [key=value ...]`");

@@ -51,9 +51,4 @@ inline constexpr std::string_view kKeepsOrigins = "# The comment behind a value 
 /// The origins that a text of to_yaml() names behind the values, by line.
 [[nodiscard]] std::map<int, std::string> named_origins(std::string_view yaml);
 
-/// The tables of docs/recipe.md, and the JSON Schema for editors. Both are generated from the table of keys
-/// that the loader uses (keys/keys.h).
-[[nodiscard]] std::string recipe_reference_markdown();
-[[nodiscard]] std::string recipe_json_schema();
-
 }  // namespace echelon

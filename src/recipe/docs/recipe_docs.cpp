@@ -4,7 +4,6 @@
 
 #include "base/files/fs.h"
 #include "base/files/new_file.h"
-#include "recipe/load.h"
 #include "recipe/yaml/reference.h"
 
 int main(int argc, char** argv) {
@@ -17,7 +16,7 @@ int main(int argc, char** argv) {
     const fs::Path folder = argv[1];
     const std::string document = fs::read_file(folder / "recipe.md", 1 << 20, Code::kEnvironment);
     fs::publish_file(folder / "recipe.md", recipe::with_reference(document), Code::kEnvironment);
-    fs::publish_file(folder / "recipe.schema.json", recipe_json_schema(), Code::kEnvironment);
+    fs::publish_file(folder / "recipe.schema.json", recipe::json_schema(), Code::kEnvironment);
     return 0;
   } catch (const Error& error) {
     std::cerr << "recipe_docs: " << error.what() << '\n';

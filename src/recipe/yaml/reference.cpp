@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "recipe/keys/keys.h"
-#include "recipe/load.h"
 #include "recipe/model_presets.h"
 #include "recipe/yaml/json_value.h"
 #include "recipe/yaml/scalar.h"
@@ -171,44 +170,38 @@ std::string with_reference(std::string_view document) {
     throw Error(Code::kUsage, "recipe.md has no place for the keys; expected the lines '",
                 kBegin.substr(0, kBegin.size() - 1), "' and '", kEnd.substr(0, kEnd.size() - 1), "'");
   }
-  return str(document.substr(0, begin + kBegin.size()), recipe_reference_markdown(), document.substr(end));
+  return str(document.substr(0, begin + kBegin.size()), reference_markdown(), document.substr(end));
 }
 
-}  // namespace echelon::recipe
-
-namespace echelon {
-
-std::string recipe_reference_markdown() {
+std::string reference_markdown() {
   std::string out;
-  for (const recipe::Section& section : recipe::sections()) {
+  for (const Section& section : sections()) {
     out += str("\n### ", section.path, "\n\n", section.meaning, "\n\n");
     out += "| key | type | default | allowed | meaning |\n|---|---|---|---|---|\n";
-    for (const recipe::Key& key : recipe::keys()) {
-      if (recipe::parent_of(key.path) == section.path) out += recipe::row(key);
+    for (const Key& key : keys()) {
+      if (parent_of(key.path) == section.path) out += row(key);
     }
-    if (section.path == "model") out += str("\n#### Presets\n\n", recipe::model_presets_markdown());
+    if (section.path == "model") out += str("\n#### Presets\n\n", model_presets_markdown());
   }
   return out + "\n";
 }
 
-std::string recipe_json_schema() {
-  using recipe::Json;
+std::string json_schema() {
   Json root{{"$schema", "http://json-schema.org/draft-07/schema#"}, {"title", "Echelon recipe"}};
-  root.update(recipe::object_schema("Everything an Echelon run is made from."));
+  root.update(object_schema("Everything an Echelon run is made from."));
   root["properties"]["include"] = {
       {"type", "string"},
       {"minLength", 1},
       {"description",
        "One base recipe, or a run folder whose recipe is taken without run.name and run.dir, relative to "
        "this file; keys here win over its keys."}};
-  for (const recipe::Section& section : recipe::sections()) {
-    recipe::section_schema(root, section.path) = recipe::object_schema(section.meaning);
+  for (const Section& section : sections()) {
+    section_schema(root, section.path) = object_schema(section.meaning);
   }
-  for (const recipe::Key& key : recipe::keys()) {
-    recipe::section_schema(root, recipe::parent_of(key.path))["properties"][recipe::leaf_of(key.path)] =
-        recipe::key_schema(key);
+  for (const Key& key : keys()) {
+    section_schema(root, parent_of(key.path))["properties"][leaf_of(key.path)] = key_schema(key);
   }
   return root.dump(2) + "\n";
 }
 
-}  // namespace echelon
+}  // namespace echelon::recipe

@@ -51,11 +51,11 @@ TEST(RecipeReference, RefusesADocumentWithoutAPlaceForIt) {
 }
 
 TEST(RecipeSchema, IsWhatTheKeyTableSays) {
-  EXPECT_TRUE(project_file("docs/recipe.schema.json") == recipe_json_schema()) << kRegenerate;
+  EXPECT_TRUE(project_file("docs/recipe.schema.json") == recipe::json_schema()) << kRegenerate;
 }
 
 TEST(RecipeSchema, KnowsEveryKeyWithItsDefaultAndNoOther) {
-  const auto schema = nlohmann::json::parse(recipe_json_schema());
+  const auto schema = nlohmann::json::parse(recipe::json_schema());
   Recipe defaults;
   std::size_t leaves = 0;
   const std::function<void(const nlohmann::json&, const std::string&)> walk = [&](const auto& node,
