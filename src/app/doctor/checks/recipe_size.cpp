@@ -8,54 +8,53 @@
 namespace echelon::app::doctor {
 namespace {
 
-std::uint64_t bytes_of(FloatType type) {
+double bytes_of(FloatType type) {
   return type == FloatType::kFp32 ? 4 : 2;
 }
 
-/// Bytes per parameter of the persistent weights, of which the share `trained` is not frozen.
-double master_bytes(const PrecisionOptions& precision, double trained) {
-  const FloatType master = overridden(types_of(precision.preset).master, precision.master);
-  const FloatType frozen = overridden(master, precision.frozen);
-  return trained * static_cast<double>(bytes_of(master)) +
-         (1 - trained) * static_cast<double>(bytes_of(frozen));
-}
-
 /// Bytes per parameter of the optimizer state and the averaged weights; those of Muon beside its matrices.
-std::uint64_t state_bytes(const OptimOptions& optim) {
-  std::uint64_t bytes = optim.ema_decay > 0 ? 4 : 0;
+double state_bytes(const OptimOptions& optim) {
+  const double averaged = optim.ema_decay > 0 ? 4 : 0;
   switch (optim.kind) {
-    case OptimKind::kSgd: return bytes + (optim.momentum == 0.0 ? 0 : 4);
+    case OptimKind::kSgd: return averaged + (optim.momentum == 0.0 ? 0 : 4);
     case OptimKind::kAdamW:
     case OptimKind::kAdadelta:
-    case OptimKind::kMuon: return bytes + 8;  // two fp32 values per parameter
+    case OptimKind::kMuon: return averaged + 8;  // two fp32 values per parameter
     case OptimKind::kAnyPrecisionAdamW: break;
   }
-  bytes += bytes_of(optim.momentum_dtype) + bytes_of(optim.variance_dtype);
-  return bytes + (optim.kahan ? bytes_of(optim.compensation_dtype) : 0);
+  return averaged + bytes_of(optim.momentum_dtype) + bytes_of(optim.variance_dtype) +
+         (optim.kahan ? bytes_of(optim.compensation_dtype) : 0);
 }
 
-/// Shares of the parameters.
-struct Shares {
-  double trained = 0;   ///< not frozen
-  double matrices = 0;  ///< of those that are not frozen: what Muon updates
+/// Bytes per parameter: the mean over all of them.
+struct MeanBytes {
+  double saved = 0;  ///< weights, optimizer state, averaged weights
+  double gradient = 0;
 };
 
-Shares shares_of(const Recipe& recipe) {
+MeanBytes mean_bytes(const Recipe& recipe) {
+  constexpr double kGradient = 4;
+  constexpr double kSecondMoment = 4;  // that a matrix of Muon does not have
   const OptimOptions& optim = recipe.optim;
+  const FloatType master = overridden(types_of(recipe.precision.preset).master, recipe.precision.master);
+  const double of_frozen = bytes_of(overridden(master, recipe.precision.frozen));
+  const double of_trained = bytes_of(master) + state_bytes(optim);
   double all = 0;
-  double trained = 0;
-  double matrices = 0;
+  MeanBytes sum;
   for (const TensorShape& tensor : tensors_of(recipe.model, recipe.lora)) {
     double numel = 1;
     for (const std::int64_t size : tensor.dimensions) numel *= static_cast<double>(size);
     all += numel;
-    if (!is_trained(recipe.lora, tensor.name) || optim.freezes(tensor.name)) continue;
-    trained += numel;
+    if (!is_trained(recipe.lora, tensor.name) || optim.freezes(tensor.name)) {
+      sum.saved += numel * of_frozen;
+      continue;
+    }
     const bool of_muon = optim.kind == OptimKind::kMuon && !matrix_rows(tensor).empty() &&
                          !is_adapter(tensor.name) && !matches_any(optim.muon.adamw, tensor.name);
-    if (of_muon) matrices += numel;
+    sum.saved += numel * (of_trained - (of_muon ? kSecondMoment : 0));
+    sum.gradient += numel * kGradient;
   }
-  return {trained / all, trained == 0 ? 0 : matrices / trained};
+  return {sum.saved / all, sum.gradient / all};
 }
 
 }  // namespace
@@ -66,24 +65,14 @@ std::optional<RecipeSize> size_of(const Recipe& recipe, int ranks, int ranks_per
   *parameters += adapter_parameters(recipe.model, recipe.lora).value_or(0);
   const std::int64_t group =
       std::clamp<std::int64_t>(ranks_of_a_copy(recipe.shard, ranks, ranks_per_node), 1, ranks);
-  const auto mine = static_cast<std::uint64_t>((*parameters + group - 1) / group);
-  const auto [trained, matrices] = shares_of(recipe);
-  const auto of_trained = [share = trained](std::uint64_t count, double bytes) {
-    return static_cast<std::uint64_t>(static_cast<double>(count) * bytes * share);
+  const std::int64_t mine = (*parameters + group - 1) / group;
+  const MeanBytes mean = mean_bytes(recipe);
+  const auto bytes = [](std::int64_t count, double of_each) {
+    return static_cast<std::uint64_t>(static_cast<double>(count) * of_each);
   };
-  constexpr double kGradient = 4;
-  constexpr double kSecondMoment = 4;  // that a matrix of Muon does not have
-  const double master = master_bytes(recipe.precision, trained);
-  const auto of_weights = [master](std::uint64_t count) {
-    return static_cast<std::uint64_t>(static_cast<double>(count) * master);
-  };
-  const double state = static_cast<double>(state_bytes(recipe.optim)) - matrices * kSecondMoment;
-  const auto all = static_cast<std::uint64_t>(*parameters);
-  const std::uint64_t mine_saved = of_weights(mine) + of_trained(mine, state);
-  return RecipeSize{.parameters = *parameters,
-                    .checkpoint_bytes = of_weights(all) + of_trained(all, state),
-                    .rank_bytes = mine_saved + of_trained(mine, kGradient),
-                    .staging_bytes = recipe.checkpoint.async ? mine_saved : 0};
+  return RecipeSize{.checkpoint_bytes = bytes(*parameters, mean.saved),
+                    .rank_bytes = bytes(mine, mean.saved + mean.gradient),
+                    .staging_bytes = recipe.checkpoint.async ? bytes(mine, mean.saved) : 0};
 }
 
 std::optional<std::int64_t> checkpoints_kept(const Recipe& recipe) {

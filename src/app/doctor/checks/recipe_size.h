@@ -9,7 +9,6 @@ namespace echelon::app::doctor {
 /// Sizes of a run, computed from the recipe: needs neither weights nor libtorch. Excludes the padding of
 /// slices (at most 63 elements per unit and rank).
 struct RecipeSize {
-  std::int64_t parameters = 0;
   std::uint64_t checkpoint_bytes = 0;  ///< of one step, all ranks: weights, optimizer state, averaged weights
   std::uint64_t rank_bytes = 0;        ///< persistent per rank: its share of that state and of the gradients
   std::uint64_t staging_bytes = 0;     ///< per rank, for saves during training; 0 if training waits for saves
