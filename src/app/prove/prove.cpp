@@ -1,4 +1,3 @@
-#include <cstdlib>
 #include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -9,7 +8,6 @@
 #include "base/error.h"
 #include "base/files/fs.h"
 #include "base/foreign_text.h"
-#include "base/not_copied.h"
 #include "base/number.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
@@ -26,28 +24,6 @@ struct ProveArguments {
   std::vector<std::string> overrides;
   int ranks = 2;
   bool json = false;
-};
-
-/// A folder for the runs, removed at the end unless something is wrong there.
-class ProofFolder : NotCopied {
- public:
-  ProofFolder() : path_((std::filesystem::temp_directory_path() / "echelon-prove-XXXXXX").string()) {
-    if (::mkdtemp(path_.data()) == nullptr)
-      throw fs::system_error(Code::kEnvironment, "make a folder for the runs like", path_, errno);
-  }
-  ~ProofFolder() {
-    if (kept_) return;
-    try {
-      fs::remove_tree(path_, Code::kEnvironment);
-    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): a leftover in the temporary folder harms nobody
-    }
-  }
-  void keep() { kept_ = true; }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-  bool kept_ = false;
 };
 
 std::string short_number(double value) {
@@ -121,7 +97,7 @@ Json to_json(const Proof& proof) {
 }
 
 /// Text is printed as it comes; with JSON a terminal shows how many runs are done.
-Proof carry_out(const ProveArguments& arguments, const Recipe& recipe, const std::string& folder) {
+Proof carry_out(const ProveArguments& arguments, const Recipe& recipe, const fs::Path& folder) {
   if (!arguments.json) return prove(recipe, arguments.ranks, folder, print_newest);
   ProgressBar bar("proving", "runs");
   std::uint64_t runs = 0;
@@ -141,7 +117,7 @@ int prove_recipe(const ProveArguments& arguments) {
         "same model, precision and sharding");
   }
   if (!arguments.json) tell_which(loaded);
-  ProofFolder folder;
+  fs::NewFolder folder(std::filesystem::temp_directory_path() / "echelon-prove-", Code::kEnvironment);
   try {
     const Proof proof = carry_out(arguments, loaded.recipe, folder.path());
     if (arguments.json) {
@@ -151,9 +127,8 @@ int prove_recipe(const ProveArguments& arguments) {
     }
     const Proved* failure = proof.first_failure();
     if (failure == nullptr) return 0;
-    folder.keep();
     throw Error(Code::kTraining, "differs from the reference; first in ", describe_failure(*failure),
-                "; the runs are in ", folder.path());
+                "; the runs are in ", folder.path().string());
   } catch (const Error&) {
     folder.keep();
     throw;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <system_error>
@@ -182,6 +183,20 @@ void remove_tree(const Path& path, Code code) {
     for (const Path& entry : list_folder(path / ".", code)) remove_tree(path / entry.filename(), code);
   }
   if (disk().rmdir(path.c_str()) != 0 && errno != ENOENT) fail(code, "remove folder", path, errno);
+}
+
+NewFolder::NewFolder(const Path& begin, Code code) {
+  std::string name = begin.string() + "XXXXXX";
+  if (::mkdtemp(name.data()) == nullptr) fail(code, "make a folder that begins with", begin, errno);
+  path_ = name;
+}
+
+NewFolder::~NewFolder() {
+  if (kept_) return;
+  try {
+    remove_tree(path_, Code::kEnvironment);
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): what is left harms nobody
+  }
 }
 
 std::string process_file(long pid, const char* name) {

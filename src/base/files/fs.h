@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/not_copied.h"
 
 /// File operations whose errors name the path and the system's reason; publishing is atomic and durable.
 namespace echelon::fs {
@@ -63,6 +64,21 @@ void rename(const Path& from, const Path& to, Code code);
 /// place of a folder meanwhile. A missing entry is no error. Throws Error(code) naming the first entry that
 /// cannot be removed.
 void remove_tree(const Path& path, Code code);
+
+/// A new folder that only this user can enter. The destructor removes it with its contents, unless keep() was
+/// called; what cannot be removed stays.
+class NewFolder : NotCopied {
+ public:
+  /// `begin`: its path but for the end, which makes it unique. Throws Error(code).
+  NewFolder(const Path& begin, Code code);
+  ~NewFolder();
+  [[nodiscard]] const Path& path() const { return path_; }
+  void keep() { kept_ = true; }
+
+ private:
+  Path path_;
+  bool kept_ = false;
+};
 
 /// Content of /proc/<pid>/<name>; empty when there is no such process, or it ends at this very moment.
 [[nodiscard]] std::string process_file(long pid, const char* name);

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/statfs.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -175,17 +174,6 @@ std::filesystem::path nearest_folder(const Path& path) {
   return folder.has_filename() ? folder : folder.parent_path();  // for "." the path ends with '/'
 }
 
-ProbeFolder::ProbeFolder(const Path& folder) {
-  std::string name = (folder / ".echelon-doctor-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr)
-    throw Error(Code::kEnvironment, "a new folder in it: ", fs::reason(errno));
-  path_ = name;
-}
-
-ProbeFolder::~ProbeFolder() {
-  (void)trouble([&] { fs::remove_tree(path_, Code::kEnvironment); });  // its faults were reported already
-}
-
 double timed_write(const Path& file, std::uint64_t bytes) {
   std::vector<std::byte> block(std::size_t{4} << 20);
   for (std::size_t i = 0; i < block.size(); ++i)  // pseudo-random: compression must not save writes
@@ -211,7 +199,7 @@ FolderFacts probe_folder(const Path& folder, std::uint64_t bytes) {
     facts.available_bytes = std::uint64_t{info.f_bavail} * static_cast<std::uint64_t>(info.f_bsize);
   }
   facts.writing = trouble([&] {
-    const ProbeFolder probe(where);
+    const fs::NewFolder probe(where / kProbe, Code::kEnvironment);
     write_small(probe.path() / "small");
     facts.syncing = trouble([&] { facts.fsync_s = try_fsync(probe.path()); });
     // At most a tenth of the free space: a probe must not fill the disk.

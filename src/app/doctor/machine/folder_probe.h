@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "app/doctor/finding.h"
-#include "base/not_copied.h"
 
 namespace echelon::app::doctor {
 
@@ -31,17 +30,8 @@ struct FolderFacts {
 /// `path` if it exists, else its nearest existing parent.
 [[nodiscard]] std::filesystem::path nearest_folder(const std::filesystem::path& path);
 
-/// A uniquely named folder below `folder`; the destructor removes it with its contents. The constructor
-/// throws Error(kEnvironment) with the reason only: the caller names the folder.
-class ProbeFolder : NotCopied {
- public:
-  explicit ProbeFolder(const std::filesystem::path& folder);
-  ~ProbeFolder();
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
+/// How the names of the doctor's own folders begin.
+inline constexpr const char* kProbe = ".echelon-doctor-";
 
 /// Writes `bytes` bytes to a new file and syncs it. Returns the duration in seconds. Throws
 /// Error(kEnvironment).

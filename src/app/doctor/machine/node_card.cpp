@@ -47,7 +47,7 @@ RoomFacts room_in(const std::filesystem::path& folder) {
   if (::statvfs(folder.c_str(), &info) == 0)
     facts.available_bytes = std::uint64_t{info.f_bavail} * info.f_frsize;
   try {
-    const ProbeFolder probe(folder);
+    const fs::NewFolder probe(folder / kProbe, Code::kEnvironment);
     fs::publish_file(probe.path() / "probe", std::string(std::size_t{1} << 16, 'x'), Code::kEnvironment);
   } catch (const Error& error) {
     facts.fault = printable(error.what(), 200);

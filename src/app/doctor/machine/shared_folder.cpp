@@ -48,11 +48,11 @@ std::vector<int> leaders_of(const JobInfo& info) {
   return leaders;
 }
 
-Writing write_here(std::optional<ProbeFolder>& probe, const std::filesystem::path& folder,
+Writing write_here(std::optional<fs::NewFolder>& probe, const std::filesystem::path& folder,
                    std::uint64_t bytes) {
   Writing writing;
   try {
-    probe.emplace(nearest_folder(folder));
+    probe.emplace(nearest_folder(folder) / kProbe, Code::kEnvironment);
     writing.path = probe->path().string();
     writing.seconds = timed_write(probe->path() / "data", bytes);
     for (int repeat = 1; repeat < kWrites; ++repeat)
@@ -102,7 +102,7 @@ Outcome try_out(Job& job, const std::vector<int>& leaders, const std::filesystem
                 std::uint64_t bytes) {
   const JobInfo& info = job.info();
   const bool leads = leaders[static_cast<std::size_t>(info.node)] == info.rank;
-  std::optional<ProbeFolder> probe;
+  std::optional<fs::NewFolder> probe;
   job.fence("doctor folder");  // all nodes write at the same time, as in a save
   const Writing mine = leads ? write_here(probe, folder, bytes) : Writing{};
   fs::Fd held;
