@@ -41,20 +41,16 @@ inline constexpr std::array<std::string_view, 3> echelon::kWords<echelon::app::G
 namespace echelon::app {
 namespace {
 
-/// The answers from which a recipe is drafted.
+/// The answers from which a recipe is drafted, and what they imply.
 struct Answers {
   Goal goal = Goal::kPretrain;
   std::string model;  ///< pretrain: a preset; else a Hugging Face folder
   std::string data;   ///< folder that `prepare` made: train.tok, and perhaps valid.tok
   PlanTarget machines;
   std::int64_t steps = 0;
-};
-
-/// What the answers' model and data imply.
-struct Circumstances {
-  std::int64_t max_positions = 0;
-  std::uint64_t vocab_size = 0;  ///< of the data's tokenizer
-  bool has_validation = false;
+  std::int64_t max_positions = 0;  ///< of the model
+  std::uint64_t vocab_size = 0;    ///< of the data's tokenizer
+  bool has_validation = false;     ///< of the data
 };
 
 /// Samples of an optimizer step: about `tokens`, a multiple of the ranks.
@@ -80,13 +76,12 @@ Usual usual(Goal goal, bool on_gpu) {
   return {};
 }
 
-void add_model(const Answers& answers, const Circumstances& circumstances,
-               std::vector<recipe::DraftLine>& lines) {
+void add_model(const Answers& answers, std::vector<recipe::DraftLine>& lines) {
   if (answers.goal == Goal::kPretrain) {
     lines.push_back(
         {"model.preset", answers.model, "sizes of a published model; `echelon validate` prints them"});
-    lines.push_back({"model.vocab_size", std::to_string(circumstances.vocab_size),
-                     "the data's tokenizer has so many tokens"});
+    lines.push_back(
+        {"model.vocab_size", std::to_string(answers.vocab_size), "the data's tokenizer has so many tokens"});
     return;
   }
   lines.push_back({"model.from", recipe::quoted(answers.model),
@@ -96,8 +91,7 @@ void add_model(const Answers& answers, const Circumstances& circumstances,
   lines.push_back({"lora.alpha", "32", "their product is multiplied by alpha / rank"});
 }
 
-void add_data(const Answers& answers, const Circumstances& circumstances, std::int64_t seq_len,
-              std::vector<recipe::DraftLine>& lines) {
+void add_data(const Answers& answers, std::int64_t seq_len, std::vector<recipe::DraftLine>& lines) {
   const bool chats = answers.goal != Goal::kPretrain;
   const std::filesystem::path folder = answers.data;
   lines.push_back(
@@ -105,16 +99,16 @@ void add_data(const Answers& answers, const Circumstances& circumstances, std::i
   lines.push_back({"data.path", recipe::quoted(folder / "train.tok"), ""});
   lines.push_back({"data.seq_len", std::to_string(seq_len), "attention's time grows with its square"});
   if (chats) lines.push_back({"data.on_bad_record", "skip", "leaves out conversations that are longer"});
-  if (!circumstances.has_validation) return;
+  if (!answers.has_validation) return;
   lines.push_back({"data.validation.path", recipe::quoted(folder / "valid.tok"), ""});
   lines.push_back({"data.validation.batches", "8", "each as large as a step's batch; 0: the whole file"});
 }
 
 /// The recipe's keys in the order in which they are written: neighbors with a common section.
-std::vector<recipe::DraftLine> draft(const Answers& answers, const Circumstances& circumstances) {
+std::vector<recipe::DraftLine> draft(const Answers& answers) {
   const bool on_gpu = answers.machines.gpu != "cpu";
   const Usual values = usual(answers.goal, on_gpu);
-  const std::int64_t seq_len = std::min(values.longest, circumstances.max_positions);
+  const std::int64_t seq_len = std::min(values.longest, answers.max_positions);
   const std::int64_t batch = batch_of(values.tokens, seq_len, answers.machines.job.ranks);
   const auto every = [&](std::int64_t parts) {
     return std::to_string(std::max<std::int64_t>(1, answers.steps / parts));
@@ -123,13 +117,13 @@ std::vector<recipe::DraftLine> draft(const Answers& answers, const Circumstances
   const std::string name = std::filesystem::path(answers.model).lexically_normal().filename().string();
   lines.push_back({"run.name", recipe::quoted(str(word_of(answers.goal), '-', name.empty() ? "model" : name)),
                    "the run's folder is runs/ and this name"});
-  add_model(answers, circumstances, lines);
+  add_model(answers, lines);
   lines.push_back(
       {"shard.strategy", "full_shard", "weights, gradients and optimizer state are split over all ranks"});
   lines.push_back({"precision.preset", on_gpu ? "bf16_fp32_reduce" : "fp32",
                    on_gpu ? "computes in bf16, sums and updates in fp32" : ""});
   lines.push_back({"activation_checkpointing.policy", "none", "full: less memory, a third more arithmetic"});
-  add_data(answers, circumstances, seq_len, lines);
+  add_data(answers, seq_len, lines);
   lines.push_back({"optim.lr", values.rate, "the first thing to try other values of"});
   lines.push_back({"optim.weight_decay", values.decay, ""});
   lines.push_back({"schedule.kind", "warmup_cosine", ""});
@@ -141,7 +135,7 @@ std::vector<recipe::DraftLine> draft(const Answers& answers, const Circumstances
   lines.push_back(
       {"train.global_batch_size", std::to_string(batch), "sequences of a step, over all ranks and passes"});
   lines.push_back({"train.clip_grad_norm", "1.0", ""});
-  if (circumstances.has_validation) lines.push_back({"train.validate_every_steps", every(10), ""});
+  if (answers.has_validation) lines.push_back({"train.validate_every_steps", every(10), ""});
   lines.push_back(
       {"checkpoint.every_steps", every(10), "what a failure costs at most; stops save by themselves"});
   lines.push_back({"checkpoint.keep_last", "2", ""});
@@ -226,7 +220,7 @@ void ask(const Question& question, const std::string& given) {
   }
 }
 
-void take_model(Answers& answers, Circumstances& circumstances, const std::string& answer) {
+void take_model(Answers& answers, const std::string& answer) {
   const bool preset = answers.goal == Goal::kPretrain;
   if (preset && recipe::find_model_preset(answer) == nullptr) {
     const std::string near = nearest(answer, presets());
@@ -239,10 +233,10 @@ void take_model(Answers& answers, Circumstances& circumstances, const std::strin
                                      {"data.kind", "synthetic_tokens", ""},
                                      {"data.seq_len", "1", ""}},
                                     ""));
-  circumstances.max_positions = loaded.recipe.model.max_positions;
+  answers.max_positions = loaded.recipe.model.max_positions;
 }
 
-void take_data(Answers& answers, Circumstances& circumstances, const std::string& answer) {
+void take_data(Answers& answers, const std::string& answer) {
   const std::filesystem::path folder = answer;
   if (const auto mixture = folder / "mixture.yaml"; std::filesystem::exists(mixture))
     throw Error(Code::kUsage, '\'', printable(answer),
@@ -264,11 +258,11 @@ void take_data(Answers& answers, Circumstances& circumstances, const std::string
                                              : "text",
                 "; expected ", chats ? "chats, as echelon prepare --format chat makes them" : "text");
   answers.data = answer;
-  circumstances.vocab_size = header.vocab_size;
-  circumstances.has_validation = std::filesystem::exists(folder / "valid.tok");
+  answers.vocab_size = header.vocab_size;
+  answers.has_validation = std::filesystem::exists(folder / "valid.tok");
 }
 
-Answers ask_all(const InitArguments& given, Circumstances& circumstances) {
+Answers ask_all(const InitArguments& given) {
   Answers answers;
   ask({"--goal",
        "What to do: pretrain (a model from scratch), fine-tune (a model on chats), lora (the same with "
@@ -283,10 +277,10 @@ Answers ask_all(const InitArguments& given, Circumstances& circumstances) {
       given.goal);
   const bool preset = answers.goal == Goal::kPretrain;
   ask({"--model", preset ? str("Which model: ", join(presets(), ", ")) : "The model's Hugging Face folder",
-       "", [&](const std::string& answer) { take_model(answers, circumstances, answer); }},
+       "", [&](const std::string& answer) { take_model(answers, answer); }},
       given.model);
   ask({"--data", "The folder that `echelon prepare` made", "",
-       [&](const std::string& answer) { take_data(answers, circumstances, answer); }},
+       [&](const std::string& answer) { take_data(answers, answer); }},
       given.data);
   ask({"--machines",
        str("Nodes x ranks on each, and the device (cpu, ", join(forecast::device_names(), ", "),
@@ -321,9 +315,8 @@ void init(const InitArguments& arguments) {
   if (std::filesystem::exists(arguments.output))
     throw Error(Code::kUsage, "init: '", printable(arguments.output),
                 "' exists and is not overwritten; name another file");
-  Circumstances circumstances;
-  const Answers answers = ask_all(arguments, circumstances);
-  std::vector<recipe::DraftLine> lines = draft(answers, circumstances);
+  const Answers answers = ask_all(arguments);
+  std::vector<recipe::DraftLine> lines = draft(answers);
   recipe::set_values(fitting(answers.machines, recipe::yaml_of(lines, "")), lines);
   const forecast::JobShape& job = answers.machines.job;
   const std::string start = job.nodes() == 1
