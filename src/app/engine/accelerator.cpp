@@ -16,19 +16,13 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/process/cores.h"
+#include "base/process/plugin.h"
 #include "base/str.h"
 #include "comm/exchange.h"
 #include "comm/mpi/mpi_world.h"
 
 namespace echelon::app {
 namespace {
-
-/// The plugin is in the folder of this library, which need not be the program's.
-std::filesystem::path plugin_path() {
-  Dl_info info{};
-  dladdr(reinterpret_cast<const void*>(&plugin_path), &info);
-  return std::filesystem::path(info.dli_fname).parent_path() / "libechelon_cuda.so";
-}
 
 /// The devices that this rank can compute on besides the CPU.
 struct Found {
@@ -41,7 +35,8 @@ struct Found {
 Found load_accelerator() {
   const Driver driver = find_driver();
   if (!driver.installed) return {.why = "this node has no NVIDIA driver (libcuda.so.1)"};
-  const std::filesystem::path path = plugin_path();
+  // Beside this library, which need not be in the program's folder.
+  const std::filesystem::path path = loaded_file("libechelon_engine.so").parent_path() / "libechelon_cuda.so";
   if (!std::filesystem::exists(path))
     return {.why = "this build has no GPU code (configure with -DECHELON_CUDA=ON)",
             .left_out = driver.has_gpus};
