@@ -5,26 +5,16 @@
 #include "base/error.h"
 
 namespace echelon {
-namespace {
-
-at::ScalarType choose(FloatType key, FloatType preset, at::ScalarType not_cast) {
-  const FloatType type = overridden(preset, key);
-  return type == FloatType::kUnset ? not_cast : scalar_type(type);
-}
-
-}  // namespace
 
 Precision resolve(const PrecisionOptions& options) {
-  const PresetTypes preset = types_of(options.preset);
-  Precision precision;
-  precision.param = choose(options.param, preset.param, at::kFloat);
-  precision.reduce = choose(options.reduce, preset.reduce, precision.param);
-  precision.buffer = choose(options.buffer, preset.buffer, at::kFloat);
-  precision.output = choose(options.output, FloatType::kUnset, precision.param);
-  precision.master = choose(options.master, preset.master, at::kFloat);
-  precision.frozen = choose(options.frozen, FloatType::kUnset, precision.master);
-  precision.fp8 = options.matmul == Matmul::kFp8;
-  return precision;
+  const PrecisionTypes types = types_of(options);
+  return {.param = scalar_type(types.param),
+          .reduce = scalar_type(types.reduce),
+          .buffer = scalar_type(types.buffer),
+          .output = scalar_type(types.output),
+          .master = scalar_type(types.master),
+          .frozen = scalar_type(types.frozen),
+          .fp8 = options.matmul == Matmul::kFp8};
 }
 
 void limit_rounding(const PrecisionOptions& options) {

@@ -20,8 +20,7 @@ struct Precision {
   [[nodiscard]] ModelTypes types() const { return {buffer, output, fp8}; }
 };
 
-/// A key that is set overrides the preset. Defaults without either: `param`, `buffer` and `master` are fp32;
-/// `reduce` and `output` equal `param`, `frozen` equals `master`.
+/// types_of() the section.
 [[nodiscard]] Precision resolve(const PrecisionOptions& options);
 
 /// Sets for this process what PyTorch's GPU libraries may round beyond the types of their inputs: the inputs

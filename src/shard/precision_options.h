@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 #include "base/options/choice.h"
@@ -22,7 +23,7 @@ template <>
 inline constexpr std::array<std::string_view, 7> kWords<PrecisionPreset>{
     "none", "fp32", "bf16", "bf16_fp32_reduce", "fp16", "grad_bf16", "bf16_pure"};
 
-/// The types that a preset sets. kUnset: the default of resolve().
+/// The types that a preset sets. kUnset: the default of types_of().
 struct PresetTypes {
   FloatType param, reduce, buffer, master;
 };
@@ -45,13 +46,8 @@ enum class Matmul : std::uint8_t { kParam, kFp8 };
 template <>
 inline constexpr std::array<std::string_view, 2> kWords<Matmul>{"param", "fp8"};
 
-/// A key that is set overrides the preset.
-[[nodiscard]] constexpr FloatType overridden(FloatType preset, FloatType key) {
-  return key == FloatType::kUnset ? preset : key;
-}
-
 /// Recipe section `precision`. An unset type is that of the preset; without a preset, it is the default of
-/// resolve().
+/// types_of().
 struct PrecisionOptions {
   PrecisionPreset preset = PrecisionPreset::kNone;
   FloatType param = FloatType::kUnset;   ///< weights and activations while computing
@@ -68,5 +64,32 @@ struct PrecisionOptions {
   /// Fp16: consecutive finite steps after which the factor doubles.
   std::int64_t loss_scale_growth_steps = 2000;
 };
+
+/// The types of PrecisionOptions when all are known.
+struct PrecisionTypes {
+  FloatType param, reduce, buffer, output, master, frozen;
+};
+/// A key that is set overrides the preset. Defaults without either: `param`, `buffer` and `master` are fp32;
+/// `reduce` and `output` equal `param`, `frozen` equals `master`.
+[[nodiscard]] inline PrecisionTypes types_of(const PrecisionOptions& options) {
+  const auto either = [](FloatType key, FloatType other) { return key == FloatType::kUnset ? other : key; };
+  const PresetTypes preset = types_of(options.preset);
+  const FloatType param = either(options.param, preset.param);
+  const FloatType master = either(options.master, preset.master);
+  return {.param = param,
+          .reduce = either(options.reduce, either(preset.reduce, param)),
+          .buffer = either(options.buffer, either(preset.buffer, FloatType::kFp32)),
+          .output = either(options.output, param),
+          .master = master,
+          .frozen = either(options.frozen, master)};
+}
+
+/// Returns whether weights, activations or gradients may pass through this type. Any override counts: which
+/// modules its pattern matches is known only with the model.
+[[nodiscard]] inline bool computes_in(const PrecisionOptions& options, FloatType type) {
+  const PrecisionTypes types = types_of(options);
+  return types.param == type || types.reduce == type || types.output == type ||
+         std::ranges::any_of(options.overrides, [&](const auto& entry) { return entry.second == type; });
+}
 
 }  // namespace echelon

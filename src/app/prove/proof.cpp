@@ -71,7 +71,7 @@ class Prover {
     prove_uneven(one);
     prove_precision(one, right);
     prove_norm(one);
-    if (uses(own_precision_, FloatType::kFp16)) prove_overflow(right.gradients);
+    if (computes_in(own_precision_, FloatType::kFp16)) prove_overflow(right.gradients);
     prove_training();
     return std::move(proof_);
   }
@@ -156,7 +156,7 @@ class Prover {
     if (is_fp32(own_precision_)) return;
     one = in_precision(std::move(one), own_precision_);
     // A step that overflows is left out, and this is the only one.
-    if (uses(own_precision_, FloatType::kFp16))
+    if (computes_in(own_precision_, FloatType::kFp16))
       one.precision.loss_scale = std::min(own_precision_.loss_scale, 256.0);
     const ReferenceResult rounded = reference(one, weights_, DType::kBF16);
     const double overall = std::max(overall_distance(rounded.gradients, right.gradients), kBf16Step);
@@ -225,7 +225,9 @@ class Prover {
 
   /// The rounding of the recipe's types, as a share of bf16's.
   [[nodiscard]] double share_of_bf16() const {
-    return uses(own_precision_, FloatType::kFp16) && !uses(own_precision_, FloatType::kBf16) ? kOfFp16 : 1;
+    return computes_in(own_precision_, FloatType::kFp16) && !computes_in(own_precision_, FloatType::kBf16)
+               ? kOfFp16
+               : 1;
   }
 
   /// The distance of `other` from `right`.

@@ -1,6 +1,7 @@
 #include "app/prove/small_recipe.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <set>
 
@@ -212,12 +213,10 @@ void fit_to(int ranks, ShardOptions& shard) {
 }
 
 bool is_fp32(const PrecisionOptions& precision) {
-  const PresetTypes preset = types_of(precision.preset);
-  const FloatType param = overridden(preset.param, precision.param);
-  const auto is_param = [](FloatType type) { return type == FloatType::kFp32 || type == FloatType::kUnset; };
-  return is_param(param) && is_param(overridden(preset.reduce, precision.reduce)) &&
-         is_param(overridden(preset.buffer, precision.buffer)) && is_param(precision.output) &&
-         is_param(overridden(preset.master, precision.master)) && precision.overrides.empty();
+  const PrecisionTypes types = types_of(precision);
+  const std::array all{types.param, types.reduce, types.buffer, types.output, types.master};
+  return precision.overrides.empty() &&
+         std::ranges::all_of(all, [](FloatType type) { return type == FloatType::kFp32; });
 }
 
 Recipe small_recipe(Recipe recipe, int ranks) {

@@ -53,20 +53,11 @@ Recipe in_precision(Recipe recipe, const PrecisionOptions& own) {
   return recipe;
 }
 
-bool uses(const PrecisionOptions& precision, FloatType type) {
-  const PresetTypes preset = types_of(precision.preset);
-  const auto& overrides = precision.overrides;
-  return overridden(preset.param, precision.param) == type ||
-         overridden(preset.reduce, precision.reduce) == type || precision.output == type ||
-         std::ranges::any_of(overrides, [&](const auto& entry) { return entry.second == type; });
-}
-
 bool rounds_in_norms(const Recipe& recipe) {
   const PrecisionOptions& precision = recipe.precision;
-  const FloatType param = overridden(types_of(precision.preset).param, precision.param);
   const bool rms = is_llama_family(recipe.model.kind) || recipe.model.kind == ModelKind::kT5;
   const bool exact = precision.output == FloatType::kUnset || precision.output == FloatType::kFp32;
-  return rms && exact && param == FloatType::kBf16 && precision.overrides.empty();
+  return rms && exact && types_of(precision).param == FloatType::kBf16 && precision.overrides.empty();
 }
 
 Recipe of_losses(Recipe recipe) {

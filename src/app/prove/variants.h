@@ -20,9 +20,6 @@ namespace echelon::app {
 /// Returns the recipe with the types of `own`, but with weights that the optimizer updates in fp32.
 [[nodiscard]] Recipe in_precision(Recipe recipe, const PrecisionOptions& own);
 
-/// Returns whether any weights, activations or gradients are of this type.
-[[nodiscard]] bool uses(const PrecisionOptions& precision, FloatType type);
-
 /// Returns whether the last norm rounds to bf16, and nothing behind it does.
 [[nodiscard]] bool rounds_in_norms(const Recipe& recipe);
 

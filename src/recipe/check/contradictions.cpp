@@ -110,17 +110,6 @@ Type param_of(const PrecisionOptions& precision) {
   return {"precision.preset", types_of(precision.preset).param};
 }
 
-/// Returns whether gradients may pass through fp16. Any fp16 override counts: which modules its pattern
-/// matches is known only with the model.
-bool has_fp16_gradients(const PrecisionOptions& precision) {
-  const PresetTypes preset = types_of(precision.preset);
-  return overridden(preset.param, precision.param) == FloatType::kFp16 ||
-         overridden(preset.reduce, precision.reduce) == FloatType::kFp16 ||
-         precision.output == FloatType::kFp16 ||
-         std::ranges::any_of(precision.overrides,
-                             [](const auto& entry) { return entry.second == FloatType::kFp16; });
-}
-
 /// A preset of which nothing is left.
 void check_preset(const PrecisionOptions& precision, const RecipeTexts& texts, Conflicts& found) {
   const PresetTypes preset = types_of(precision.preset);
@@ -165,7 +154,7 @@ void check_precision(const Recipe& recipe, const RecipeTexts& texts, Conflicts& 
   check_preset(recipe.precision, texts, found);
   check_fp8(recipe, texts, found);
   for (const char* key : {"precision.loss_scale", "precision.loss_scale_growth_steps"}) {
-    if (has_fp16_gradients(recipe.precision) || !texts.is_set(key)) continue;
+    if (computes_in(recipe.precision, FloatType::kFp16) || !texts.is_set(key)) continue;
     const Type param = param_of(recipe.precision);
     found.add({key, param.key}, texts.words(key), ", which only fp16 uses, and nothing is fp16 (",
               texts.words(param.key), "); remove it, or set precision.param: fp16");
@@ -177,8 +166,7 @@ void check_precision(const Recipe& recipe, const RecipeTexts& texts, Conflicts& 
               ", but nothing is frozen; remove it, or set lora.rank, or a factor 0 in "
               "optim.lr_factors");
   }
-  const PresetTypes preset = types_of(recipe.precision.preset);
-  if (overridden(preset.master, recipe.precision.master) != FloatType::kBf16) return;
+  if (types_of(recipe.precision).master != FloatType::kBf16) return;
   const bool own = recipe.precision.master != FloatType::kUnset;
   const char* master = own ? "precision.master" : "precision.preset";
   if (recipe.optim.kind != OptimKind::kAnyPrecisionAdamW) {

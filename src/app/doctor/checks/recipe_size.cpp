@@ -36,9 +36,9 @@ MeanBytes mean_bytes(const Recipe& recipe) {
   constexpr double kGradient = 4;
   constexpr double kSecondMoment = 4;  // that a matrix of Muon does not have
   const OptimOptions& optim = recipe.optim;
-  const FloatType master = overridden(types_of(recipe.precision.preset).master, recipe.precision.master);
-  const double of_frozen = bytes_of(overridden(master, recipe.precision.frozen));
-  const double of_trained = bytes_of(master) + state_bytes(optim);
+  const PrecisionTypes types = types_of(recipe.precision);
+  const double of_frozen = bytes_of(types.frozen);
+  const double of_trained = bytes_of(types.master) + state_bytes(optim);
   double all = 0;
   MeanBytes sum;
   for (const TensorShape& tensor : tensors_of(recipe.model, recipe.lora)) {
