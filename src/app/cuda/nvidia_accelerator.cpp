@@ -103,13 +103,9 @@ class NvidiaAccelerator final : public Accelerator {
 
   std::shared_ptr<const ops::DeviceKernels> kernels() const override { return make_nvidia_kernels(); }
 
-  bool has_bf16(int device) const override {
-    return attribute(device, cudaDevAttrComputeCapabilityMajor) >= 8;
-  }
-
-  bool has_fp8(int device) const override {
-    const int major = attribute(device, cudaDevAttrComputeCapabilityMajor);
-    return major > 8 || (major == 8 && attribute(device, cudaDevAttrComputeCapabilityMinor) >= 9);
+  int capability(int device) const override {
+    return 10 * attribute(device, cudaDevAttrComputeCapabilityMajor) +
+           attribute(device, cudaDevAttrComputeCapabilityMinor);
   }
 
   DeviceMemory memory(int device) const override {

@@ -6,7 +6,6 @@
 #include <torch/csrc/api/include/torch/version.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -135,21 +134,19 @@ Compute choose_compute(const TrainOptions& options, Job& job, const char* key) {
               instead, "'cpu' to compute on the CPU");
 }
 
-void require_precision(const Compute& compute, const Precision& precision,
-                       const PatternMap<FloatType>& overrides) {
+void require_precision(const Compute& compute, const PrecisionOptions& precision) {
   if (!compute.accelerator) return;
   const int device = compute.device.index();
-  if (precision.fp8 && !compute.accelerator->has_fp8(device)) {
+  const int capability = compute.accelerator->capability(device);
+  if (precision.matmul == Matmul::kFp8 && capability < 89) {
     throw Error(Code::kEnvironment, "precision.matmul is fp8, but ", compute.accelerator->device_name(device),
                 " does not support it; expected compute capability 8.9 or newer (Ada, Hopper, Blackwell), "
                 "or precision.matmul: param");
   }
-  if (compute.accelerator->has_bf16(device)) return;
-  const std::array types{precision.param, precision.reduce, precision.buffer, precision.output,
-                         precision.master};
-  bool wanted = std::find(types.begin(), types.end(), at::kBFloat16) != types.end();
-  for (const auto& [pattern, type] : overrides) wanted = wanted || type == FloatType::kBf16;
-  if (!wanted) return;
+  const PrecisionTypes types = types_of(precision);
+  const bool wanted = computes_in(precision, FloatType::kBf16) || types.buffer == FloatType::kBf16 ||
+                      types.master == FloatType::kBf16;
+  if (!wanted || capability >= 80) return;
   throw Error(Code::kEnvironment, "precision uses bf16, but ", compute.accelerator->device_name(device),
               " does not support it; expected compute capability 8.0 or newer, or fp16 or fp32");
 }

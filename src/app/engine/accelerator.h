@@ -9,7 +9,7 @@
 #include "comm/host_staged_communicator.h"
 #include "comm/process_watch.h"
 #include "model/ops/device_kernels.h"
-#include "shard/precision.h"
+#include "shard/precision_options.h"
 #include "train/options.h"
 
 namespace echelon::app {
@@ -44,10 +44,8 @@ class Accelerator {
   [[nodiscard]] virtual DeviceCopies host_copies(int device) = 0;
   /// The kernels for tensors on these devices.
   [[nodiscard]] virtual std::shared_ptr<const ops::DeviceKernels> kernels() const = 0;
-  /// Returns whether the device computes in bf16 (compute capability 8.0 or newer).
-  [[nodiscard]] virtual bool has_bf16(int device) const = 0;
-  /// Returns whether the device has products of fp8 (compute capability 8.9 or newer).
-  [[nodiscard]] virtual bool has_fp8(int device) const = 0;
+  /// The device's compute capability, times ten: 89 is 8.9.
+  [[nodiscard]] virtual int capability(int device) const = 0;
   /// The memory that all processes use at the moment.
   [[nodiscard]] virtual DeviceMemory memory(int device) const = 0;
   [[nodiscard]] virtual std::uint64_t peak_bytes(int device) const = 0;
@@ -71,10 +69,8 @@ struct Compute {
 /// and reason if required GPUs are not available, or a node has GPUs that this installation cannot use.
 [[nodiscard]] Compute choose_compute(const TrainOptions& options, Job& job, const char* key = "train.device");
 
-/// Throws Error(kEnvironment) if the device does not support a type of `precision` or of the `overrides` of
-/// modules.
-void require_precision(const Compute& compute, const Precision& precision,
-                       const PatternMap<FloatType>& overrides);
+/// Throws Error(kEnvironment) if the device does not support a type of `precision`.
+void require_precision(const Compute& compute, const PrecisionOptions& precision);
 
 /// Collectives of tensors on the rank's device. Null on the CPU. NCCL if no GPU is shared; else data is
 /// staged through host memory, because NCCL refuses two ranks on one GPU. Collective over the job.

@@ -52,7 +52,7 @@ int ranks_per_node(const ShardOptions& shard, const JobInfo& job) {
 RunPlan plan_run(const Recipe& recipe, const Compute& compute, const JobInfo& job,
                  const std::shared_ptr<Activity>& activity) {
   const Precision precision = resolve(recipe.precision);
-  require_precision(compute, precision, recipe.precision.overrides);
+  require_precision(compute, recipe.precision);
   limit_rounding(recipe.precision);
   return {.seed = static_cast<std::uint64_t>(recipe.run.seed),
           .precision = precision,
