@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -54,9 +53,9 @@ json::object_t card_of(const JobInfo& info) {
 
 template <class Body>
 double milliseconds(Body&& body) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start_s = steady_now_s();
   body();
-  return 1e3 * seconds_since(start);
+  return 1e3 * (steady_now_s() - start_s);
 }
 
 json time_communication(Job& job, double timeout_s) {

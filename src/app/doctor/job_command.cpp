@@ -1,4 +1,3 @@
-#include <chrono>
 #include <cmath>
 #include <memory>
 
@@ -25,8 +24,6 @@
 namespace echelon::app::doctor {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 struct JobArguments {
   CommonArguments common;
   int ranks = 0;
@@ -43,10 +40,10 @@ constexpr double kLongExchangeMs = 5000;
 std::vector<NodeCard> exchange_cards(Job& job, const Machine& machine, Report& report) {
   NodeCard mine = make_card(machine, job.info());
   job.fence("doctor card");  // so that the time of the exchange excludes waiting for late ranks
-  const auto start = Clock::now();
+  const double start_s = steady_now_s();
   mine.clock_s = utc_now_s();
   std::vector<NodeCard> cards = exchange_facts(job, "doctor card", mine);
-  const double ms = std::round(seconds_since(start) * 1e4) / 10;
+  const double ms = std::round((steady_now_s() - start_s) * 1e4) / 10;
   const JobInfo& info = job.info();
   Finding finding =
       ok("pmix", str(counted(info.size, "rank"), " on ", counted(info.num_nodes, "node"), ", started by ",
@@ -90,7 +87,7 @@ void calibrate(Job& job, const JobArguments& arguments, Report& report) {
   std::string profile;
   std::string trouble;
   const ProgressBar bar("timing operations and collectives, about a minute");
-  const auto start = Clock::now();
+  const double start_s = steady_now_s();
   const std::unique_ptr<Communicator> comm = make_mpi_communicator(job, arguments.timeout_s);
   const int status =
       engine_function<CalibrateFunction>("echelon_engine_calibrate")(job, *comm, profile, trouble);
@@ -98,7 +95,7 @@ void calibrate(Job& job, const JobArguments& arguments, Report& report) {
   if (job.info().rank != 0) return;
   fs::publish_file(arguments.calibrate, profile, Code::kEnvironment);
   report.add(
-      ok("calibrate", str("operations and collectives were timed for ", std::round(seconds_since(start)),
+      ok("calibrate", str("operations and collectives were timed for ", std::round(steady_now_s() - start_s),
                           " s; `echelon plan RECIPE --gpu ", arguments.calibrate, "` uses the profile")));
 }
 

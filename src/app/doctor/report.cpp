@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/foreign_text.h"
 #include "base/number.h"
-#include "base/steady_time.h"
 
 namespace echelon::app::doctor {
 namespace {
@@ -72,7 +71,7 @@ std::string Report::json(double elapsed_s) const {
 }
 
 void Report::finish(bool as_json) const {
-  const double elapsed_s = seconds_since(began_);
+  const double elapsed_s = steady_now_s() - began_s_;
   std::cout << (as_json ? json(elapsed_s) : text(elapsed_s)) << std::flush;
   if (!std::cout)
     throw Error(Code::kEnvironment, "doctor: cannot write to standard output (closed pipe or full disk)");

@@ -1,9 +1,9 @@
 #pragma once
-#include <chrono>
 #include <string>
 #include <vector>
 
 #include "app/doctor/finding.h"
+#include "base/steady_time.h"
 
 namespace echelon::app::doctor {
 
@@ -28,7 +28,7 @@ class Report {
   [[nodiscard]] std::string json(double elapsed_s) const;
 
   std::string scope_;
-  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  double began_s_ = steady_now_s();
   std::vector<Finding> findings_;
 };
 

@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <string>
@@ -19,8 +18,6 @@
 namespace echelon::app {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr double kSeconds = 0.1;
 constexpr std::int64_t kDepth = 1024;
 constexpr std::int64_t kRows = 1024;
@@ -34,12 +31,13 @@ double best_rate(at::ScalarType type) {
   const at::Tensor a = at::ones({kRows, kDepth}, type);
   const at::Tensor b = at::ones({kDepth, columns}, type);
   at::Tensor out = at::empty({kRows, columns}, type);
-  const auto began = Clock::now();
+  const double began_s = steady_now_s();
   double best = 0;
-  for (std::int64_t rows = kFewestRows; seconds_since(began) < kSeconds; rows = std::min(2 * rows, kRows)) {
-    const auto start = Clock::now();
+  for (std::int64_t rows = kFewestRows; steady_now_s() - began_s < kSeconds;
+       rows = std::min(2 * rows, kRows)) {
+    const double start_s = steady_now_s();
     ops::product_into(out.narrow(0, 0, rows), a.narrow(0, 0, rows), b, false);
-    const double seconds = seconds_since(start);
+    const double seconds = steady_now_s() - start_s;
     best = std::max(best, 2.0 * static_cast<double>(rows * kDepth * columns) / std::max(seconds, 1e-9));
   }
   return best;

@@ -2,7 +2,6 @@
 #include <ATen/ops/ones.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "app/engine/accelerator.h"
 #include "app/engine/answer.h"
@@ -14,8 +13,6 @@
 namespace echelon::app {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 /// Large enough to be compute-bound, small enough that a slow core completes several products in a window.
 constexpr std::int64_t kCpuSize = 512;
 constexpr std::int64_t kGpuSize = 4096;
@@ -26,14 +23,14 @@ double window_rate(const at::Tensor& a, at::Tensor& out, double seconds) {
   const double flops =
       2.0 * static_cast<double>(a.size(0)) * static_cast<double>(a.size(0)) * static_cast<double>(a.size(0));
   const int products = a.is_cuda() ? 16 : 1;  // GPU launches are asynchronous: queue several per wait
-  const auto start = Clock::now();
+  const double start_s = steady_now_s();
   double done = 0;
   double elapsed = 0;
   while (elapsed < seconds) {
     for (int i = 0; i < products; ++i) ops::product_into(out, a, a, false);
     if (a.is_cuda()) (void)out[0][0].item<float>();  // copying a value waits for the device
     done += flops * products;
-    elapsed = seconds_since(start);
+    elapsed = steady_now_s() - start_s;
   }
   return done / elapsed;
 }
@@ -50,9 +47,10 @@ MatmulResult measure(Job& job, double seconds) {
   // All ranks measure together, since ranks of a node compete for it in training too.
   job.fence("doctor matmul");
   MatmulResult result{.device = gpu ? compute.accelerator->device_name(compute.device.index()) : "the CPU"};
-  const auto start = Clock::now();
+  const double start_s = steady_now_s();
   // The best window counts: a short disturbance says nothing about the node.
-  while (seconds_since(start) < seconds) result.flops = std::max(result.flops, window_rate(a, out, kWindowS));
+  while (steady_now_s() - start_s < seconds)
+    result.flops = std::max(result.flops, window_rate(a, out, kWindowS));
   return result;
 }
 

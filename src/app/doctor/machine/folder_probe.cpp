@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cmath>
 #include <span>
 #include <sstream>
@@ -22,8 +21,6 @@ namespace echelon::app::doctor {
 namespace {
 
 using Path = std::filesystem::path;
-using Clock = std::chrono::steady_clock;
-
 constexpr std::uint64_t kSmall = 4096;                         // bytes of a small file
 constexpr std::uint64_t kMeasurable = std::uint64_t{1} << 20;  // fewer bytes give no meaningful rate
 constexpr double kSlowSyncS = 5;
@@ -105,14 +102,14 @@ void write_small(const Path& file) {
 }
 
 double try_fsync(const Path& folder) {
-  const auto start = Clock::now();
+  const double start_s = steady_now_s();
   const Path file = folder / "sync";
   const fs::Fd fd = fs::open(file, O_WRONLY | O_CREAT, Code::kEnvironment);
   const std::array<std::byte, 1> byte{};
   fs::write_at(fd, 0, byte, Code::kEnvironment, file);
   fs::fsync(fd, Code::kEnvironment, file);
   fs::fsync_directory(folder, Code::kEnvironment);
-  return seconds_since(start);
+  return steady_now_s() - start_s;
 }
 
 Finding judge_writing(const FolderFacts& facts, const std::string& where, bool shared) {
@@ -178,7 +175,7 @@ double timed_write(const Path& file, std::uint64_t bytes) {
   std::vector<std::byte> block(std::size_t{4} << 20);
   for (std::size_t i = 0; i < block.size(); ++i)  // pseudo-random: compression must not save writes
     block[i] = static_cast<std::byte>((i * 2654435761U) >> 13);
-  const auto start = Clock::now();
+  const double start_s = steady_now_s();
   fs::NewFile made(file, Code::kEnvironment);
   for (std::uint64_t at = 0; at < bytes; at += block.size()) {
     const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), bytes - at));
@@ -186,7 +183,7 @@ double timed_write(const Path& file, std::uint64_t bytes) {
   }
   made.finish();
   made.keep();
-  return seconds_since(start);
+  return steady_now_s() - start_s;
 }
 
 FolderFacts probe_folder(const Path& folder, std::uint64_t bytes) {

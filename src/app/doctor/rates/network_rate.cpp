@@ -1,7 +1,6 @@
 #include "app/doctor/rates/network_rate.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <memory>
 
@@ -15,8 +14,6 @@
 
 namespace echelon::app::doctor {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kTrialBytes = std::size_t{64} << 10;  // sent by each of the two ranks
 constexpr std::size_t kMostBytes = std::size_t{4} << 20;
@@ -34,9 +31,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Talking, start_ms, barrier_ms, bytes_per_s, f
 
 /// Exchanges `bytes` in each direction. Returns seconds.
 double exchange(Communicator& pair, std::vector<std::byte>& buffer, std::size_t bytes) {
-  const auto start = Clock::now();
+  const double start_s = steady_now_s();
   pair.all_gather(buffer.data(), bytes, DType::kU8, "doctor pair").wait();
-  return seconds_since(start);
+  return steady_now_s() - start_s;
 }
 
 /// Best of a few exchanges with the other rank of `pair`, in bytes per second and direction. Slow networks
@@ -84,13 +81,13 @@ Places places_of(const JobInfo& info) {
 Talking talk(Job& job, double timeout_s) {
   Talking talking;
   const JobInfo& info = job.info();
-  const auto start = Clock::now();
+  const double start_s = steady_now_s();
   const std::unique_ptr<Communicator> world = make_mpi_communicator(job, timeout_s);
-  talking.start_ms = 1e3 * seconds_since(start);
+  talking.start_ms = 1e3 * (steady_now_s() - start_s);
   world->barrier("doctor warm-up");
-  const auto barrier = Clock::now();
+  const double barrier_s = steady_now_s();
   world->barrier("doctor barrier");
-  talking.barrier_ms = 1e3 * seconds_since(barrier);
+  talking.barrier_ms = 1e3 * (steady_now_s() - barrier_s);
   const Places places = places_of(info);
   std::vector<std::byte> buffer(2 * kMostBytes);
   const int rounds = std::min(rounds_of(places.count), kMostRounds);
