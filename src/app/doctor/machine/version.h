@@ -1,16 +1,12 @@
 #pragma once
 #include <array>
-#include <compare>
 #include <optional>
 #include <string_view>
 
 namespace echelon::app::doctor {
 
 /// Up to three numbers of a version; missing numbers are 0.
-struct Version {
-  std::array<int, 3> parts{};
-  auto operator<=>(const Version&) const = default;
-};
+using Version = std::array<int, 3>;
 
 /// The first version in `text`: "PMIx 4.2.2rc2" gives 4.2.2. Returns nothing if there is no digit.
 [[nodiscard]] std::optional<Version> find_version(std::string_view text);
