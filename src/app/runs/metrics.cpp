@@ -58,18 +58,17 @@ stdfs::path source_of(const std::string& run) {
 /// Standard output, or a file that exists complete or not at all.
 class Output {
  public:
-  explicit Output(const std::string& name) : name_(name) {
-    if (name.empty()) return;
-    if (stdfs::is_directory(name))
-      throw Error(Code::kUsage, "metrics: '", name, "' is a folder; expected the name of a file");
-    file_.emplace(fs::draft_name(name), Code::kEnvironment);
-  }
+  explicit Output(stdfs::path name) : name_(std::move(name)) {}
+  /// The first text begins the file: one without lines leaves nothing behind.
   void write(std::string_view text) {
-    if (file_) {
-      file_->append(text);
-    } else {
+    if (name_.empty()) {
       std::cout << text;
+      return;
     }
+    if (!file_ && stdfs::is_directory(name_))
+      throw Error(Code::kUsage, "metrics: '", name_.string(), "' is a folder; expected the name of a file");
+    if (!file_) file_.emplace(fs::draft_name(name_), Code::kEnvironment);
+    file_->append(text);
   }
   void finish() {
     if (!file_) return;
@@ -84,12 +83,10 @@ class Output {
 
 metrics::LineCounts to_csv(const stdfs::path& source, const std::string& output) {
   metrics::CsvColumns columns;
-  std::optional<Output> out;  // made with the first text: a file without lines leaves nothing behind
-  const metrics::LineCounts counts = metrics::write_csv(source, columns, [&](std::string_view text) {
-    if (!out) out.emplace(output);
-    out->write(text);
-  });
-  if (out) out->finish();
+  Output out(output);
+  const metrics::LineCounts counts =
+      metrics::write_csv(source, columns, [&](std::string_view text) { out.write(text); });
+  out.finish();
   return counts;
 }
 
