@@ -127,11 +127,11 @@ Finding check_pmix_plugin(const SlurmState& slurm) {
 }
 
 /// The versions of Slurm and PMIx are not a pair that is known to fail. The PMIx version is taken from the
-/// files below /opt/pmix (ParallelCluster's place), else from this program's library (`client`).
-Finding check_pmix_version(const SlurmState& slurm, const Machine& machine, const std::string& client) {
+/// files below /opt/pmix (ParallelCluster's place), else from this program's library.
+Finding check_pmix_version(const SlurmState& slurm, const Machine& machine) {
   const std::string slurm_text = slurm.settings["SLURM_VERSION"];
   const std::string installed = version_line(machine.text(kPmixFile).value_or(""));
-  const std::string pmix_text = installed.empty() ? client : installed;
+  const std::string pmix_text = installed.empty() ? pmix_version() : installed;
   const auto slurm_version = find_version(slurm_text);
   const auto pmix = find_version(pmix_text);
   if (!slurm_version || !pmix)
@@ -159,13 +159,12 @@ Finding check_mpi_default(const SlurmState& slurm) {
       "srun --mpi=pmix as cluster/slurm/train.sbatch does");
 }
 
-/// Checks which algorithm PMIx fences use. `environment`: value of SLURM_PMIX_FENCE, which overrides
-/// mpi.conf.
-Finding check_pmix_fence(const SlurmState& slurm, const std::string& environment) {
-  const bool from_environment = !environment.empty();
-  std::string fence = from_environment ? environment : slurm.settings["PMIxCollFence"];
+/// Checks which algorithm PMIx fences use. The environment overrides mpi.conf.
+Finding check_pmix_fence(const SlurmState& slurm) {
+  std::string fence = environment_variable("SLURM_PMIX_FENCE");
+  const char* origin = fence.empty() ? "PMIxCollFence" : "SLURM_PMIX_FENCE";
+  if (fence.empty()) fence = slurm.settings[origin];
   if (fence.empty()) fence = "mixed";
-  const char* origin = from_environment ? "SLURM_PMIX_FENCE" : "PMIxCollFence";
   if (fence == "ring") return ok("pmix_fence", str(origin, " is ring"));
   const char* advice =
       "export SLURM_PMIX_FENCE=ring, or set PMIxCollFence=ring in mpi.conf; "
@@ -317,9 +316,9 @@ std::vector<Finding> check_slurm(double deadline_s, const Machine& machine, cons
   if (answer.verdict != Verdict::kOk) return {answer};
   return {answer,
           check_pmix_plugin(slurm),
-          check_pmix_version(slurm, machine, pmix_version()),
+          check_pmix_version(slurm, machine),
           check_mpi_default(slurm),
-          check_pmix_fence(slurm, environment_variable("SLURM_PMIX_FENCE")),
+          check_pmix_fence(slurm),
           check_kill_wait(slurm, save),
           check_job_requeue(slurm),
           check_preemption(slurm),
