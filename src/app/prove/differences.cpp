@@ -38,15 +38,17 @@ double typical(const Tensors& expected, const Tensors* from) {
 
 }  // namespace
 
+void Difference::keep_larger(double other, const std::string& place) {
+  if (std::isnan(value) || other <= value) return;
+  value = other;
+  where = place;
+}
+
 Difference of_steps(std::string what, double bound, const std::vector<double>& got,
                     const std::vector<double>& expected) {
   Difference worst{std::move(what), 0, bound, "step 1"};
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    const double value = std::abs(got.at(i) - expected[i]) / std::abs(expected[i]);
-    if (value <= worst.value) continue;  // not a number: is never passed over
-    worst.value = value;
-    worst.where = str("step ", i + 1);
-    if (std::isnan(value)) break;
+    worst.keep_larger(std::abs(got.at(i) - expected[i]) / std::abs(expected[i]), str("step ", i + 1));
   }
   return worst;
 }
@@ -108,13 +110,8 @@ Difference of_bits(std::string what, const Tensors& got, const Tensors& expected
 }
 
 Difference of_tensors(std::string what, double bound, const Distances& found) {
-  Difference worst{std::move(what), 0, bound, ""};
-  for (const auto& [name, value] : found) {
-    if (value <= worst.value && !worst.where.empty()) continue;
-    worst.value = value;
-    worst.where = name;
-    if (std::isnan(value)) break;
-  }
+  Difference worst{std::move(what), 0, bound, found.empty() ? "" : found.begin()->first};
+  for (const auto& [name, value] : found) worst.keep_larger(value, name);
   return worst;
 }
 

@@ -16,6 +16,8 @@ struct Difference {
 
   /// False also for a value that is no number.
   [[nodiscard]] bool holds() const { return value <= bound; }
+  /// Becomes that of another place if it is larger there, or no number.
+  void keep_larger(double other, const std::string& place);
 };
 
 /// The largest |got - expected| / |expected| of all steps.
