@@ -33,14 +33,10 @@ std::string name_of(const std::string& file) {
 }
 
 /// What shells make hard to type: "\\n" is a line feed.
-std::string typed(const std::string& text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool line_feed = text[i] == '\\' && i + 1 < text.size() && text[i + 1] == 'n';
-    out += line_feed ? '\n' : text[i];
-    if (line_feed) ++i;
-  }
-  return out;
+std::string typed(std::string text) {
+  constexpr std::string_view kTyped = "\\n";
+  for (auto at = text.find(kTyped); at != text.npos; at = text.find(kTyped, at)) text.replace(at, 2, "\n");
+  return text;
 }
 
 EvaluationOptions tasks_of(const EvaluateArguments& arguments) {

@@ -8,8 +8,8 @@
 #include <array>
 #include <cerrno>
 #include <cmath>
+#include <ios>
 #include <span>
-#include <sstream>
 #include <system_error>
 
 #include "base/error.h"
@@ -48,9 +48,7 @@ constexpr std::array<Kind, 14> kKinds{{{0xEF53, "ext4"},
 std::string kind_of(long magic) {
   for (const Kind& kind : kKinds)
     if ((magic & 0xFFFFFFFFL) == kind.magic) return kind.name;
-  std::ostringstream text;
-  text << "type 0x" << std::hex << (magic & 0xFFFFFFFFL);
-  return text.str();
+  return str("type 0x", std::hex, magic & 0xFFFFFFFFL);
 }
 
 /// Runs `body`. Returns the text of its Error, or "".
