@@ -31,8 +31,6 @@ using Clock = std::chrono::steady_clock;
 /// The command line, unchecked.
 struct Arguments {
   data::PrepareOptions options;
-  std::string format;                ///< empty: chosen by the sources' suffixes
-  std::string on_bad_record;         ///< empty: the format's default
   std::vector<std::string> weights;  ///< NAME=NUMBER; not empty: the sources are a mixture's
   std::uint64_t shown = 0;           ///< conversations to print
   bool json = false;
@@ -185,9 +183,6 @@ void prepare_sources(Arguments arguments, const CLI::App& command) {
   // Checked here, because CLI11's required() would demand them with a subcommand too.
   if (options.sources.empty()) throw CLI::RequiredError("sources");
   if (options.output.empty()) throw CLI::RequiredError("--output");
-  options.format = choice_of<data::TextFormat>(arguments.format).value_or(options.format);
-  options.on_bad_record =
-      choice_of<data::BadRecords>(arguments.on_bad_record).value_or(options.on_bad_record);
   if (!options.chats()) refuse_chat_options(command, "--format chat or preference");
   if (!arguments.weights.empty()) return prepare_mixture(arguments);
   const PrepareReport report = prepare_one(arguments, options);
@@ -200,13 +195,12 @@ void prepare_sources(Arguments arguments, const CLI::App& command) {
 
 void add_source_options(CLI::App& command, Arguments& arguments) {
   data::PrepareOptions& options = arguments.options;
-  command
-      .add_option(
-          "--format", arguments.format,
-          "text, code: each file is a document; jsonl: each line; csv, parquet: each row; chat: each "
-          "line of JSON or row of Parquet is a conversation; preference: each is a prompt with a chosen and "
-          "a rejected answer (default: by suffix)")
-      ->check(CLI::IsMember({"text", "code", "jsonl", "csv", "parquet", "chat", "preference"}));
+  add_choice(
+      command, "--format", options.format,
+      "text, code: each file is a document; jsonl: each line; csv, parquet: each row; chat: each "
+      "line of JSON or row of Parquet is a conversation; preference: each is a prompt with a chosen and "
+      "a rejected answer (default: by suffix)",
+      1);
   auto* field = command.add_option("--field", options.field,
                                    "JSONL, CSV, Parquet: the field that holds the text (default: text)");
   command
@@ -281,10 +275,8 @@ void add_prepare(CLI::App& app, int& /*status*/) {
       ->capture_default_str();
   command.add_option("--seed", options.seed, "Selects which documents are for validation")
       ->capture_default_str();
-  command
-      .add_option("--on-bad-record", arguments.on_bad_record,
-                  "skip or stop (default: skip for code, else stop)")
-      ->check(CLI::IsMember({"skip", "stop"}));
+  add_choice(command, "--on-bad-record", options.on_bad_record,
+             "skip or stop (default: skip for code, else stop)", 1);
   command
       .add_option("--max-bad-records", options.max_bad_records,
                   "skip: stop at more bad records than this; 0: no limit")

@@ -29,12 +29,15 @@ template <class T>
   return CLI::Validator(problem, str(CLI::detail::type_name<T>(), " in [", least, " - ", most, "]"));
 }
 
-/// An option that takes one of an enum's words; `choice` holds the default and outlives the parsing.
+/// An option that takes one of an enum's words; `choice` holds the default and outlives the parsing. The
+/// first `unoffered` words cannot be chosen.
 template <HasWords Choice>
-CLI::Option* add_choice(CLI::App& command, const std::string& name, Choice& choice, const std::string& help) {
+CLI::Option* add_choice(CLI::App& command, const std::string& name, Choice& choice, const std::string& help,
+                        std::size_t unoffered = 0) {
   const auto store = [&choice](const std::string& word) { choice = choice_of<Choice>(word).value(); };
   return command.add_option_function<std::string>(name, store, help)
-      ->check(CLI::IsMember(std::vector<std::string>(kWords<Choice>.begin(), kWords<Choice>.end())));
+      ->check(
+          CLI::IsMember(std::vector<std::string>(kWords<Choice>.begin() + unoffered, kWords<Choice>.end())));
 }
 
 /// An option that takes a number of bytes above 0: 4096B, 16GiB (1024) or 1.5GB (1000). `bytes` outlives the
