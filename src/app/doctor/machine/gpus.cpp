@@ -14,6 +14,7 @@ constexpr const char* kQuery =
     "--query-gpu=name,memory.total,clocks.max.sm,clocks_throttle_reasons.active,"
     "ecc.errors.uncorrected.volatile.total";
 constexpr std::size_t kFields = 5;
+constexpr double kDeadlineS = 8;
 
 struct Slowdown {
   std::uint64_t bit;
@@ -28,27 +29,23 @@ constexpr std::array<Slowdown, 4> kGrave{{{0x08, "hardware slowdown"},
 
 }  // namespace
 
-std::vector<GpuCard> parse_gpus(const std::string& text) {
-  std::vector<GpuCard> cards;
-  for (const std::string& line : split(text, '\n')) {
+Gpus ask_gpus() {
+  const ProgramRun run = run_program({"nvidia-smi", kQuery, "--format=csv,noheader,nounits"}, kDeadlineS);
+  if (!run.good()) return {.note = run.trouble("nvidia-smi")};
+  Gpus gpus;
+  for (const std::string& line : split(run.out, '\n')) {
     const std::vector<std::string> fields = mapped(split(line, ','), trimmed);
     if (fields.size() != kFields) continue;
     char* end = nullptr;
     const long long errors = std::strtoll(fields[4].c_str(), &end, 10);
     const bool counted = end != fields[4].c_str();
-    cards.push_back({.name = fields[0],
-                     .memory_bytes = std::strtoull(fields[1].c_str(), nullptr, 10) << 20,
-                     .max_mhz = static_cast<int>(std::strtol(fields[2].c_str(), nullptr, 10)),
-                     .slowed_by = std::strtoull(fields[3].c_str(), nullptr, 16),
-                     .ecc_errors = counted ? errors : -1});
+    gpus.cards.push_back({.name = fields[0],
+                          .memory_bytes = std::strtoull(fields[1].c_str(), nullptr, 10) << 20,
+                          .max_mhz = static_cast<int>(std::strtol(fields[2].c_str(), nullptr, 10)),
+                          .slowed_by = std::strtoull(fields[3].c_str(), nullptr, 16),
+                          .ecc_errors = counted ? errors : -1});
   }
-  return cards;
-}
-
-Gpus ask_gpus(double deadline_s) {
-  const ProgramRun run = run_program({"nvidia-smi", kQuery, "--format=csv,noheader,nounits"}, deadline_s);
-  if (!run.good()) return {.note = run.trouble("nvidia-smi")};
-  return {.cards = parse_gpus(run.out)};
+  return gpus;
 }
 
 std::string grave_slowdown(std::uint64_t slowed_by) {

@@ -19,12 +19,9 @@ struct Gpus {
   std::string note;  ///< why GPUs could not be queried; empty on success
 };
 
-/// Runs nvidia-smi for at most `deadline_s` seconds. Without nvidia-smi there are no cards, and a note.
-[[nodiscard]] Gpus ask_gpus(double deadline_s = 8);
-
-/// Parses the output of `nvidia-smi --query-gpu=... --format=csv,noheader,nounits`. Lines of another form are
-/// ignored.
-[[nodiscard]] std::vector<GpuCard> parse_gpus(const std::string& text);
+/// Runs nvidia-smi for at most 8 seconds. Without nvidia-smi there are no cards, and a note. Lines of another
+/// form are ignored.
+[[nodiscard]] Gpus ask_gpus();
 
 /// The grave reasons in `slowed_by` as text: "HW thermal slowdown, power brake"; "" if there are none.
 [[nodiscard]] std::string grave_slowdown(std::uint64_t slowed_by);
