@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <regex>
 #include <set>
 
 #include "shapes/llama_family.h"
@@ -95,13 +96,7 @@ void shrink_model(ModelOptions& model, std::int64_t tokens) {
 
 /// "layers.17.mlp.*" -> "layers.*.mlp.*"
 std::string of_any_layer(const std::string& pattern) {
-  std::string any;
-  for (const char c : pattern) {
-    const bool digit = c >= '0' && c <= '9';
-    if (!digit) any += c;
-    if (digit && !any.ends_with('*')) any += '*';
-  }
-  return any;
+  return std::regex_replace(pattern, std::regex("[*]?[0-9]+"), "*");
 }
 
 /// alpha stays, so that the scale is rarely 1. What adapts layers that are left out adapts those that are
@@ -130,19 +125,15 @@ std::set<std::string> names_in(const Recipe& recipe) {
   return names;
 }
 
-const std::string& pattern_of(const std::string& pattern) {
-  return pattern;
-}
-template <class Value>
-const std::string& pattern_of(const std::pair<std::string, Value>& entry) {
-  return entry.first;
-}
-
 template <class Entry>
 void keep_matching(std::vector<Entry>& entries, const std::set<std::string>& names) {
   std::erase_if(entries, [&](const Entry& entry) {
-    return std::ranges::none_of(names,
-                                [&](const std::string& name) { return matches(pattern_of(entry), name); });
+    return std::ranges::none_of(names, [&](const std::string& name) {
+      if constexpr (std::is_same_v<Entry, std::string>)
+        return matches(entry, name);
+      else
+        return matches(entry.first, name);
+    });
   });
 }
 
