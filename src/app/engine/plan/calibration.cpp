@@ -82,20 +82,15 @@ Recipe recipe_of(const Sample& sample, int ranks) {
   return recipe;
 }
 
-/// One step, as it is in a run.
-struct PlainStep {
+struct TimedStep {
   double seconds = 0;
-  MessageTimes messages;
-};
-/// One step with all its works timed.
-struct ObservedStep {
-  double seconds = 0;
-  forecast::Trace trace;
+  MessageTimes messages;  ///< of a plain step
+  forecast::Trace trace;  ///< of an observed one
 };
 /// Steps of one sample.
 struct Steps {
-  std::vector<PlainStep> plain;
-  std::vector<ObservedStep> observed;
+  std::vector<TimedStep> plain;     ///< as they are in a run
+  std::vector<TimedStep> observed;  ///< with all their works timed
 };
 
 /// Steps with and without observation in turn, because a machine's speed changes.
@@ -115,25 +110,24 @@ void time_steps(const Recipe& recipe, Job& job, Communicator& world, Steps& step
   for (int i = 0; i < kSteps; ++i) {
     world.barrier("calibrate");
     const double plain_s = step();
-    steps.plain.push_back({plain_s, std::move(messages)});
+    steps.plain.push_back({plain_s, std::move(messages), {}});
     const book::Timing timing;
     book::books().begin(stage.activity, [] { return std::int64_t{0}; });
     const double observed_s = step();
-    steps.observed.push_back({observed_s, book::books().end()});
+    steps.observed.push_back({observed_s, {}, book::books().end()});
   }
 }
 
 /// The faster half: the others may have shared the machine with something else.
-template <class Step>
-void keep_fastest(std::vector<Step>& steps) {
-  std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.seconds < b.seconds; });
+void keep_fastest(std::vector<TimedStep>& steps) {
+  std::ranges::sort(steps, {}, &TimedStep::seconds);
   steps.resize((steps.size() + 1) / 2);
 }
 
 /// Mean seconds of a step's thread, without messages.
-double computing_s(const std::vector<PlainStep>& steps) {
+double computing_s(const std::vector<TimedStep>& steps) {
   double sum = 0;
-  for (const PlainStep& step : steps) sum += step.seconds - step.messages.seconds;
+  for (const TimedStep& step : steps) sum += step.seconds - step.messages.seconds;
   return sum / static_cast<double>(steps.size());
 }
 
@@ -151,11 +145,11 @@ void add_points(Steps& steps, int threads, CpuProfile& profile) {
   constexpr double kLeast = 1e-9;
   keep_fastest(steps.plain);
   keep_fastest(steps.observed);
-  for (const PlainStep& step : steps.plain) {
+  for (const TimedStep& step : steps.plain) {
     for (const auto& [key, points] : step.messages.points)
       profile.messages[key].insert(profile.messages[key].end(), points.begin(), points.end());
   }
-  for (const ObservedStep& step : steps.observed) {
+  for (const TimedStep& step : steps.observed) {
     const double scale = computing_s(steps.plain) / sum_of(step.trace, threads);
     for (const forecast::Work& work : step.trace.works) {
       if (work.seconds <= 0 || (work.flops <= 0 && work.bytes <= 0)) continue;
