@@ -72,17 +72,17 @@ TEST(DeviceChoice, NothingIsSharedWhereThereIsEnough) {
 // What cards report, and what their data sheets promise.
 TEST(DevicePeak, IsThatOfTheDataSheets) {
   const auto near = [](const DeviceShape& device, double flops) {
-    EXPECT_NEAR(peak_bf16(device) / flops, 1, 0.03) << device.major << "." << device.minor;
+    EXPECT_NEAR(peak_bf16(device) / flops, 1, 0.03) << device.capability;
   };
-  near({8, 0, 108, 1.41e9}, 312e12);                                           // A100
-  near({8, 6, 72, 1.695e9}, 125e12);                                           // A10
-  near({8, 9, 142, 2.52e9}, 362e12);                                           // L40S
-  near({8, 9, 58, 2.04e9}, 121e12);                                            // L4
-  near({9, 0, 132, 1.98e9}, 989e12);                                           // H100 SXM, H200
-  near({10, 0, 148, 1.965e9}, 2250e12);                                        // B200
-  near({12, 0, 188, 2.617e9}, 503e12);                                         // RTX PRO 6000
-  EXPECT_LT(peak_bf16({9, 0, 114, 1.755e9}), peak_bf16({9, 0, 132, 1.98e9}));  // H100 PCIe: fewer processors
-  EXPECT_EQ(peak_bf16({7, 0, 80, 1.53e9}), 0);                                 // no bf16
+  near({80, 108, 1.41e9}, 312e12);                                         // A100
+  near({86, 72, 1.695e9}, 125e12);                                         // A10
+  near({89, 142, 2.52e9}, 362e12);                                         // L40S
+  near({89, 58, 2.04e9}, 121e12);                                          // L4
+  near({90, 132, 1.98e9}, 989e12);                                         // H100 SXM, H200
+  near({100, 148, 1.965e9}, 2250e12);                                      // B200
+  near({120, 188, 2.617e9}, 503e12);                                       // RTX PRO 6000
+  EXPECT_LT(peak_bf16({90, 114, 1.755e9}), peak_bf16({90, 132, 1.98e9}));  // H100 PCIe: fewer processors
+  EXPECT_EQ(peak_bf16({70, 80, 1.53e9}), 0);                               // no bf16
 }
 
 }  // namespace

@@ -122,8 +122,7 @@ class NvidiaAccelerator final : public Accelerator {
   }
 
   double peak_flops(int device) const override {
-    return peak_bf16({.major = attribute(device, cudaDevAttrComputeCapabilityMajor),
-                      .minor = attribute(device, cudaDevAttrComputeCapabilityMinor),
+    return peak_bf16({.capability = capability(device),
                       .processors = attribute(device, cudaDevAttrMultiProcessorCount),
                       .clock_hz = 1e3 * attribute(device, cudaDevAttrClockRate)});
   }

@@ -4,8 +4,7 @@ namespace echelon::app {
 
 /// Properties of a device, from CUDA.
 struct DeviceShape {
-  int major = 0;  ///< compute capability
-  int minor = 0;
+  int capability = 0;   ///< Accelerator::capability()
   int processors = 0;   ///< multiprocessors (SMs)
   double clock_hz = 0;  ///< highest
 };
