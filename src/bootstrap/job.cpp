@@ -2,9 +2,9 @@
 
 #include <cstdlib>
 
+#include "base/net/node_layout.h"
 #include "base/process/process.h"
 #include "bootstrap/launch_environment.h"
-#include "bootstrap/node_layout.h"
 #include "bootstrap/pmix_job.h"
 
 namespace echelon {
@@ -29,6 +29,20 @@ LaunchEnvironment this_environment() {
 }
 
 }  // namespace
+
+JobInfo place_rank(int rank, const std::vector<std::string>& hosts) {
+  const NodeLayout layout(hosts);
+  const int node = layout.node_of(rank);
+  return {.rank = rank,
+          .size = layout.ranks(),
+          .local_rank = static_cast<int>(layout.place_of(rank)),
+          .local_size = static_cast<int>(layout.ranks_of(node).size()),
+          .node = node,
+          .num_nodes = layout.nodes(),
+          .host = layout.host_of(node),
+          .hosts = hosts,
+          .launcher = {}};
+}
 
 std::unique_ptr<Job> bootstrap(Launch launch, double timeout_s) {
   const LaunchEnvironment environment = this_environment();

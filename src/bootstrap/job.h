@@ -20,6 +20,9 @@ struct JobInfo {
   std::string launcher;            ///< "slurm", "mpirun" or "single"
 };
 
+/// All of it but `launcher`, from the host name of each rank.
+[[nodiscard]] JobInfo place_rank(int rank, const std::vector<std::string>& hosts);
+
 enum class Launch {
   kPmix,    ///< one rank of an srun --mpi=pmix or mpirun step; refuses silent singletons
   kSingle,  ///< exactly one process, no PMIx; refuses to run inside a step of several tasks

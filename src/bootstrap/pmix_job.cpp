@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/process/process.h"
 #include "base/str.h"
-#include "bootstrap/node_layout.h"
 
 namespace echelon {
 namespace {

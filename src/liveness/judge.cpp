@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <utility>
 
 #include "base/number.h"
@@ -38,29 +37,31 @@ std::string listed(const std::vector<int>& ranks) {
 }  // namespace
 
 Judge::Judge(const JudgeOptions& options, std::vector<std::string> hosts)
-    : options_(options), hosts_(std::move(hosts)), peers_(hosts_.size()) {}
+    : options_(options), hosts_(std::move(hosts)), layout_(hosts_), peers_(hosts_.size()) {}
 
 std::vector<NodeState> Judge::nodes(double time_s) const {
   constexpr double kNoticed = 0.5;  // of the time after which a silent rank is judged
-  std::map<std::string, std::size_t> places;
   std::vector<NodeState> nodes;
-  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
-    const Peer& peer = peers_[rank];
-    const auto [place, added] = places.emplace(hosts_[rank], nodes.size());
-    if (added) nodes.push_back({.host = hosts_[rank], .step = peer.now.step});
-    NodeState& node = nodes[place->second];
-    ++node.ranks;
-    node.step = std::min(node.step, peer.now.step);
-    const double silent_s = peer.known && !peer.left ? std::max(0.0, time_s - peer.received_s) : 0;
-    node.silent_s = std::max(node.silent_s, silent_s);
-    NodeLife life = NodeLife::kAlive;
-    if (peer.ended)
-      life = NodeLife::kEnded;
-    else if (peer.left)
-      life = NodeLife::kLeft;
-    else if (silent_s > kNoticed * options_.silence_s)
-      life = NodeLife::kSilent;
-    if (life == NodeLife::kEnded || node.life == NodeLife::kAlive) node.life = life;
+  for (int number = 0; number < layout_.nodes(); ++number) {
+    const std::vector<int>& ranks = layout_.ranks_of(number);
+    NodeState node{.host = layout_.host_of(number),
+                   .ranks = static_cast<int>(ranks.size()),
+                   .step = peer(ranks.front()).now.step};
+    for (const int rank : ranks) {
+      const Peer& one = peer(rank);
+      node.step = std::min(node.step, one.now.step);
+      const double silent_s = one.known && !one.left ? std::max(0.0, time_s - one.received_s) : 0;
+      node.silent_s = std::max(node.silent_s, silent_s);
+      NodeLife life = NodeLife::kAlive;
+      if (one.ended)
+        life = NodeLife::kEnded;
+      else if (one.left)
+        life = NodeLife::kLeft;
+      else if (silent_s > kNoticed * options_.silence_s)
+        life = NodeLife::kSilent;
+      if (life == NodeLife::kEnded || node.life == NodeLife::kAlive) node.life = life;
+    }
+    nodes.push_back(std::move(node));
   }
   return nodes;
 }
@@ -101,16 +102,8 @@ void Judge::left(int rank) {
   peers_[static_cast<std::size_t>(rank)].left = true;
 }
 
-std::vector<int> Judge::ranks_of_host(const std::string& host) const {
-  std::vector<int> ranks;
-  for (std::size_t rank = 0; rank < hosts_.size(); ++rank) {
-    if (hosts_[rank] == host) ranks.push_back(static_cast<int>(rank));
-  }
-  return ranks;
-}
-
 int Judge::neighbor_of(int rank, double time_s, double within_s) const {
-  for (const int other : ranks_of_host(hosts_[static_cast<std::size_t>(rank)])) {
+  for (const int other : layout_.ranks_beside(rank)) {
     const Peer& candidate = peer(other);
     if (other != rank && candidate.known && !candidate.ended && !candidate.left &&
         time_s - candidate.received_s <= within_s)
@@ -120,8 +113,7 @@ int Judge::neighbor_of(int rank, double time_s, double within_s) const {
 }
 
 bool Judge::whole_node_gone(int rank, double time_s) const {
-  const std::vector<int> ranks = ranks_of_host(hosts_[static_cast<std::size_t>(rank)]);
-  return std::ranges::all_of(ranks, [&](int other) {
+  return std::ranges::all_of(layout_.ranks_beside(rank), [&](int other) {
     const Peer& candidate = peer(other);
     if (!candidate.known) return true;  // no heartbeat yet: no evidence either way
     return !candidate.left && (candidate.ended || time_s - candidate.received_s > options_.silence_s / 2);
@@ -137,7 +129,7 @@ int Judge::silent_node(double time_s) const {
   };
   for (std::size_t n = 0; n < peers_.size(); ++n) {
     const auto rank = static_cast<int>(n);
-    if (is_silent(rank) && std::ranges::all_of(ranks_of_host(hosts_[n]), is_silent)) return rank;
+    if (is_silent(rank) && std::ranges::all_of(layout_.ranks_beside(rank), is_silent)) return rank;
   }
   return -1;
 }
@@ -157,7 +149,7 @@ std::optional<Finding> Judge::look_for_ended(double time_s) const {
     const auto rank = static_cast<int>(n);
     if (!peers_[n].ended || peers_[n].left || time_s - peers_[n].ended_s < kTogether_s) continue;
     const double since = time_s - peers_[n].ended_s;
-    const std::vector<int> ranks = ranks_of_host(hosts_[n]);
+    const std::vector<int>& ranks = layout_.ranks_beside(rank);
     const auto known = std::ranges::count_if(ranks, [this](int other) { return peer(other).known; });
     const bool together = known > 1 && whole_node_gone(rank, time_s);
     if (together)
@@ -184,7 +176,7 @@ std::optional<Finding> Judge::look_for_silent(double time_s) const {
     const double since = time_s - silent.received_s;
     if (!silent.known || silent.left || silent.ended || since <= options_.silence_s) continue;
     const auto rank = static_cast<int>(n);
-    const std::vector<int> ranks = ranks_of_host(hosts_[n]);
+    const std::vector<int>& ranks = layout_.ranks_beside(rank);
     const std::string was = str("for ", rounded(since, 1), " s; last it was ", describe(silent.now));
     if (whole_node_gone(rank, time_s))
       return Finding{

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/net/node_layout.h"
 #include "base/options/choice.h"
 #include "liveness/frame.h"
 
@@ -98,7 +99,6 @@ class Judge {
     double awaited_by = 0;  ///< smoothed fraction of time that the others wait for its node
   };
   [[nodiscard]] const Peer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
-  [[nodiscard]] std::vector<int> ranks_of_host(const std::string& host) const;
   [[nodiscard]] bool whole_node_gone(int rank, double time_s) const;
   [[nodiscard]] std::optional<Finding> look_for_ended(double time_s) const;
   [[nodiscard]] std::optional<Finding> look_for_silent(double time_s) const;
@@ -110,6 +110,7 @@ class Judge {
 
   JudgeOptions options_;
   std::vector<std::string> hosts_;
+  NodeLayout layout_;
   std::vector<Peer> peers_;
   double stalled_since_s_ = -1;           ///< since when a rank has waited too long; negative: none does
   bool new_votes_ = false;                ///< rank 0 has sent a beat since the last vote

@@ -3,8 +3,8 @@
 #include <ATen/Parallel.h>
 
 #include "base/log.h"
+#include "base/net/node_layout.h"
 #include "base/str.h"
-#include "bootstrap/node_layout.h"
 #include "model/ops/device_kernels.h"
 #include "optim/optimizer.h"
 #include "shapes/llama_family.h"
@@ -38,7 +38,7 @@ std::string attention_of(const Compute& compute, at::ScalarType type, const Mode
 /// Ranks of a node, which are a shard group of a hybrid strategy without a mesh: the same number on all
 /// ranks.
 int ranks_per_node(const ShardOptions& shard, const JobInfo& job) {
-  if (const auto each = ranks_of_each_node(job.hosts)) return *each;
+  if (const auto each = NodeLayout(job.hosts).ranks_of_each()) return *each;
   if (is_hybrid(shard.strategy) && shard.mesh.shard == 0 && shard.mesh.replicate == 0) {
     throw Error(Code::kUsage, "shard.strategy is '", word_of(shard.strategy),
                 "', and the nodes have different numbers of ranks; expected equal ones: start "

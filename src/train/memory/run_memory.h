@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
+#include "base/net/node_layout.h"
 #include "bootstrap/job.h"
 #include "checkpoint/memory/assembly.h"
 #include "checkpoint/memory/memory_folder.h"
-#include "checkpoint/memory/node_layout.h"
 #include "checkpoint/memory/offers.h"
 #include "checkpoint/memory/shard_service.h"
 #include "checkpoint/options.h"
@@ -25,7 +25,7 @@ class RunMemory {
   RunMemory(const CheckpointOptions& options, const RunFolder& folder, const JobInfo& job,
             Communicator& comm);
 
-  [[nodiscard]] const checkpoint::NodeLayout& layout() const { return layout_; }
+  [[nodiscard]] const NodeLayout& layout() const { return layout_; }
   [[nodiscard]] checkpoint::MemoryFolder& folder() const { return *folder_; }
   [[nodiscard]] const Secret& secret() const { return secret_; }
   [[nodiscard]] const ServiceCard& card_of(int rank) const { return cards_[static_cast<std::size_t>(rank)]; }
@@ -59,7 +59,7 @@ class RunMemory {
   void open(const CheckpointOptions& options, const RunFolder& folder, const JobInfo& job);
 
   Communicator* comm_;
-  checkpoint::NodeLayout layout_;
+  NodeLayout layout_;
   Secret secret_{};
   std::unique_ptr<checkpoint::MemoryFolder> folder_;
   std::unique_ptr<checkpoint::ShardServer> server_;    ///< null: one node, or it cannot listen

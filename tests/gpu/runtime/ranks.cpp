@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "bootstrap/node_layout.h"
+#include "bootstrap/job.h"
 
 namespace echelon::test {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "bootstrap/node_layout.h"
+#include "base/net/node_layout.h"
 
 namespace echelon {
 namespace {
@@ -23,11 +23,11 @@ TEST(NodeLayout, GroupsRanksByHostInOrderOfFirstRank) {
 }
 
 TEST(NodeLayout, HasOneNumberOfRanksWhereAllNodesHaveIt) {
-  EXPECT_EQ(ranks_of_each_node({"a", "a", "b", "b"}), 2);
-  EXPECT_EQ(ranks_of_each_node({"a", "b", "a", "b"}), 2);
-  EXPECT_EQ(ranks_of_each_node({"a"}), 1);
+  EXPECT_EQ(NodeLayout({"a", "a", "b", "b"}).ranks_of_each(), 2);
+  EXPECT_EQ(NodeLayout({"a", "b", "a", "b"}).ranks_of_each(), 2);
+  EXPECT_EQ(NodeLayout({"a"}).ranks_of_each(), 1);
   // Groups of the size of a rank's own node would be {0, 4} for rank 0, and {0, 2, 4, 6} for rank 4.
-  EXPECT_EQ(ranks_of_each_node({"a", "a", "a", "a", "b", "b", "c", "c"}), std::nullopt);
+  EXPECT_EQ(NodeLayout({"a", "a", "a", "a", "b", "b", "c", "c"}).ranks_of_each(), std::nullopt);
 }
 
 TEST(SingleJob, IsACompleteJobOfOneRank) {

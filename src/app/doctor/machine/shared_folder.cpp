@@ -13,6 +13,7 @@
 #include "app/doctor/rates/exchange.h"
 #include "app/doctor/rates/rates.h"
 #include "base/files/fs.h"
+#include "base/net/node_layout.h"
 #include "base/str.h"
 
 namespace echelon::app::doctor {
@@ -40,11 +41,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Looking, unseen, locking)
 
 /// The first rank of each node.
 std::vector<int> leaders_of(const JobInfo& info) {
+  const NodeLayout layout(info.hosts);
   std::vector<int> leaders;
-  for (int rank = 0; rank < info.size; ++rank) {
-    const auto own = info.hosts.begin() + rank;
-    if (std::find(info.hosts.begin(), own, *own) == own) leaders.push_back(rank);
-  }
+  for (int node = 0; node < layout.nodes(); ++node) leaders.push_back(layout.ranks_of(node).front());
   return leaders;
 }
 

@@ -7,6 +7,7 @@
 #include "app/doctor/rates/exchange.h"
 #include "app/doctor/rates/pairs.h"
 #include "app/doctor/rates/rates.h"
+#include "base/net/node_layout.h"
 #include "base/steady_time.h"
 #include "comm/communicator.h"
 #include "comm/mpi/mpi_worker.h"
@@ -68,11 +69,10 @@ struct Places {
 };
 
 Places places_of(const JobInfo& info) {
+  const NodeLayout layout(info.hosts);
   Places places;
   for (int rank = 0; rank < info.size; ++rank) {
-    const auto first =
-        std::find(info.hosts.begin(), info.hosts.begin() + rank, info.hosts[static_cast<std::size_t>(rank)]);
-    const bool takes_part = info.num_nodes == 1 || first == info.hosts.begin() + rank;
+    const bool takes_part = layout.nodes() == 1 || layout.leads(rank);
     places.of_rank.push_back(takes_part ? places.count++ : -1);
   }
   return places;

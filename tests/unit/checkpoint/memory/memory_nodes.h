@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "base/files/fs.h"
+#include "base/net/node_layout.h"
 #include "base/str.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/memory/assembly.h"
 #include "checkpoint/memory/memory_folder.h"
 #include "checkpoint/memory/memory_note.h"
-#include "checkpoint/memory/node_layout.h"
 #include "checkpoint/memory/node_save.h"
 #include "checkpoint/memory/offers.h"
 #include "checkpoint/write/rank_save.h"

@@ -1,12 +1,13 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
-namespace echelon::checkpoint {
+namespace echelon {
 
-/// Which node each rank runs on, and which node keeps a second copy of each shard in memory. Nodes are
-/// numbered in the order of their first rank. A node's partner is the next one, the last one's is the first:
-/// another machine, and on most clusters another failure domain than its own.
+/// Which node each rank runs on. Ranks of equal host name share a node, and nodes are numbered in the order
+/// of their first rank. Where nodes keep copies of what others hold, a node's partner is the next one, the
+/// last one's is the first: another machine, and on most clusters another failure domain than its own.
 class NodeLayout {
  public:
   /// `hosts`: of every rank, by rank.
@@ -21,15 +22,19 @@ class NodeLayout {
   [[nodiscard]] const std::vector<int>& ranks_of(int node) const {
     return ranks_of_.at(static_cast<std::size_t>(node));
   }
+  /// The ranks of a node; nothing if nodes have different numbers of them.
+  [[nodiscard]] std::optional<int> ranks_of_each() const;
+  /// The ranks of the node of `rank`, itself included.
+  [[nodiscard]] const std::vector<int>& ranks_beside(int rank) const { return ranks_of(node_of(rank)); }
   /// The first rank of a node, which does what is done once per node.
-  [[nodiscard]] bool leads(int rank) const { return ranks_of(node_of(rank)).front() == rank; }
+  [[nodiscard]] bool leads(int rank) const { return ranks_beside(rank).front() == rank; }
   /// Position of a rank among those of its node.
   [[nodiscard]] std::size_t place_of(int rank) const;
 
-  /// The ranks whose shards `rank` copies to its own node: its share of those of the node before. Empty with
+  /// The ranks whose part `rank` copies to its own node: its share of those of the node before. Empty with
   /// one node.
   [[nodiscard]] std::vector<int> copied_by(int rank) const;
-  /// The shards that a node holds, own and copied, by rank.
+  /// The ranks whose part a node holds, own and copied, by rank.
   [[nodiscard]] std::vector<int> held_by(int node) const;
 
  private:
@@ -38,4 +43,4 @@ class NodeLayout {
   std::vector<std::vector<int>> ranks_of_;
 };
 
-}  // namespace echelon::checkpoint
+}  // namespace echelon
