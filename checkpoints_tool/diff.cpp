@@ -58,18 +58,14 @@ class Side {
   [[nodiscard]] std::uint64_t fingerprint(const std::string& name) const {
     if (!holds(name)) return note_->find(name)->fingerprint;
     if (const auto known = reader_.fingerprint(name)) return *known;
-    const TensorInfo& tensor = *reader_.find(name);
-    const std::uint64_t count = checkpoint::element_count(tensor);
+    const std::uint64_t total = checkpoint::byte_count(*reader_.find(name));
     Progress progress("reading");
-    std::vector<std::byte> bytes;
+    std::uint64_t done = 0;
     std::uint64_t sum = 0;
-    for (std::uint64_t at = 0; at < count; at += kStepBytes / size_of(tensor.dtype)) {
-      const std::uint64_t stop = std::min(count, at + kStepBytes / size_of(tensor.dtype));
-      bytes.resize((stop - at) * size_of(tensor.dtype));
-      reader_.read(name, at, stop, bytes);
-      sum = crc64(bytes, sum);
-      progress.show(stop, count);
-    }
+    reader_.read_in_parts(name, [&](std::span<const std::byte> part) {
+      sum = crc64(part, sum);
+      progress.show(done += part.size(), total);
+    });
     return sum;
   }
 

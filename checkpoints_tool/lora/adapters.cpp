@@ -14,18 +14,12 @@
 namespace echelon::tool {
 namespace {
 
-constexpr std::uint64_t kElementsRead = std::uint64_t{1} << 18;
-
 bool any_nonzero(const checkpoint::Reader& reader, const checkpoint::TensorInfo& tensor) {
-  const std::uint64_t elements = checkpoint::element_count(tensor);
-  std::vector<std::byte> bytes;
-  for (std::uint64_t at = 0; at < elements; at += kElementsRead) {
-    const std::uint64_t end = std::min(elements, at + kElementsRead);
-    bytes.resize((end - at) * size_of(tensor.dtype));
-    reader.read(tensor.name, at, end, bytes);
-    if (std::ranges::any_of(bytes, [](std::byte byte) { return byte != std::byte{0}; })) return true;
-  }
-  return false;
+  bool any = false;
+  reader.read_in_parts(tensor.name, [&](std::span<const std::byte> part) {
+    any = any || std::ranges::any_of(part, [](std::byte byte) { return byte != std::byte{0}; });
+  });
+  return any;
 }
 
 }  // namespace

@@ -136,6 +136,20 @@ void Reader::read(const std::string& tensor, std::uint64_t begin, std::uint64_t 
   }
 }
 
+void Reader::read_in_parts(const std::string& tensor,
+                           const std::function<void(std::span<const std::byte>)>& take) const {
+  constexpr std::uint64_t kPartBytes = std::uint64_t{4} << 20;
+  const TensorInfo& info = tensors()[number_of(tensor)];
+  const std::uint64_t elements = element_count(info);
+  const std::uint64_t size = size_of(info.dtype);
+  std::vector<std::byte> part;
+  for (std::uint64_t at = 0; at < elements; at += part.size() / size) {
+    part.resize(std::min(kPartBytes, (elements - at) * size));
+    read(tensor, at, at + part.size() / size, part);
+    take(part);
+  }
+}
+
 // [begin, end) are bytes of the piece. Whole blocks are read in place; partial ones at the ends go through a
 // scratch block, because only a whole block has a checksum.
 void Reader::read_piece(const Piece& piece, std::uint64_t begin, std::uint64_t end,

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -54,6 +55,9 @@ class Reader : NotCopied {
   void read(const std::string& tensor, std::uint64_t begin, std::uint64_t end,
             std::span<std::byte> out) const;
 
+  /// The bytes of a whole tensor, in order, a few MiB at a time. Throws what `take` throws, too.
+  void read_in_parts(const std::string& tensor,
+                     const std::function<void(std::span<const std::byte>)>& take) const;
   /// One of many reads: elements [begin, end) of `tensor` into `out`, as for read().
   struct Request {
     std::string tensor;

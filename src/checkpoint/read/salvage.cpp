@@ -17,8 +17,6 @@ namespace {
 
 using Path = std::filesystem::path;
 
-constexpr std::uint64_t kStepBytes = std::uint64_t{4} << 20;
-
 /// Runs `body` and returns whether it succeeded. The text of a checkpoint error becomes `problem`.
 template <class Body>
 bool succeeds(std::string& problem, Body&& body) {
@@ -139,18 +137,12 @@ Salvage salvage(const Path& folder, const SalvageProgress& progress) {
   });
   const std::uint64_t total = byte_count(result.contents.manifest.tensors);
   std::uint64_t done = 0;
-  std::vector<std::byte> buffer;
   const Reader reader(result.contents);
   sift(result, [&](const TensorInfo& tensor) {
-    const std::uint64_t count = element_count(tensor);
-    const std::uint64_t size = size_of(tensor.dtype);
-    for (std::uint64_t at = 0; at < count; at += kStepBytes / size) {
-      const std::uint64_t stop = std::min(count, at + kStepBytes / size);
-      buffer.resize((stop - at) * size);
-      done += buffer.size();
+    reader.read_in_parts(tensor.name, [&](std::span<const std::byte> part) {
+      done += part.size();
       if (progress) progress(done, total);
-      reader.read(tensor.name, at, stop, buffer);
-    }
+    });
   });
   std::ranges::sort(result.lost, [](const auto& a, const auto& b) { return a.name < b.name; });
   return result;
