@@ -2,13 +2,13 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
 #include <string_view>
 
 #include "base/error.h"
 #include "base/files/fs.h"
 #include "base/process/cores.h"
 #include "base/process/plugin.h"
+#include "base/process/process.h"
 #include "base/process/python_package.h"
 
 namespace echelon::app {
@@ -53,8 +53,8 @@ void load_torch(const std::filesystem::path& torch) {
 void* load_engine() {
   // OpenMP reads its environment when its library is loaded, which the engine's load does.
   let_idle_threads_sleep();
-  const char* named = std::getenv("ECHELON_TORCH");
-  const bool chosen = named != nullptr && *named != '\0';
+  const std::string named = environment_variable("ECHELON_TORCH");
+  const bool chosen = !named.empty();
   if (chosen) load_torch(named);
   const std::filesystem::path engine = plugin_path(kEngine);
   std::string why;

@@ -149,12 +149,11 @@ int Supervisor::run() {
 }
 
 void Supervisor::ask_slurm() {
-  const char* fence = std::getenv("SLURM_PMIX_FENCE");
   // How PMIx exchanges and barriers travel between nodes. With Slurm's default, `mixed`, ranks on busy nodes
   // now and then leave MPI_Init while others are still in it, which crash (open-mpi/ompi#12495). With `tree`,
   // the addresses that MPI publishes after our own exchange do not arrive. (Slurm 22.05, PMIx 4.2, Open
   // MPI 4.1)
-  variables_["SLURM_PMIX_FENCE"] = fence != nullptr ? fence : "ring";
+  variables_["SLURM_PMIX_FENCE"] = environment_variable("SLURM_PMIX_FENCE", "ring");
   if (const auto kill_wait_s = job_.kill_wait_s()) variables_["ECHELON_KILL_WAIT_S"] = str(*kill_wait_s);
   if (std::getenv("SLURM_JOB_END_TIME") == nullptr) {
     if (const auto end_s = ask_job_end(); end_s && std::isfinite(*end_s))

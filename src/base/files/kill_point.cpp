@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/process/process.h"
 #include "base/str.h"
 
 namespace echelon {
@@ -18,16 +19,13 @@ struct Wanted {
 
 Wanted parse(const std::string& text) {
   const std::vector<std::string> parts = split(text, ':');
-  const char* mine = std::getenv("PMIX_RANK");
-  if (parts.empty() || (parts.size() > 1 && mine != nullptr && parts[1] != mine)) return {};
+  if (parts.empty() || (parts.size() > 1 && environment_variable("PMIX_RANK", parts[1].c_str()) != parts[1]))
+    return {};
   return {.name = parts[0], .count = parts.size() > 2 ? std::atoi(parts[2].c_str()) : 1};
 }
 
 const Wanted& wanted() {
-  static const Wanted found = [] {
-    const char* text = std::getenv("ECHELON_KILL_POINT");
-    return text == nullptr ? Wanted{} : parse(text);
-  }();
+  static const Wanted found = parse(environment_variable("ECHELON_KILL_POINT"));
   return found;
 }
 

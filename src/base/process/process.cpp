@@ -72,8 +72,7 @@ std::filesystem::path own_program() {
 
 std::string find_program(const std::string& name) {
   if (name.find('/') != name.npos) return access(name.c_str(), X_OK) == 0 ? name : "";
-  const char* path = std::getenv("PATH");
-  for (const std::string& folder : split(path ? path : "/usr/local/bin:/usr/bin:/bin", ':')) {
+  for (const std::string& folder : split(environment_variable("PATH", "/usr/local/bin:/usr/bin:/bin"), ':')) {
     const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
   }
@@ -91,8 +90,8 @@ std::string host_name() {
 }
 
 std::string describe_this_job() {
-  const char* job = std::getenv("SLURM_JOB_ID");
-  if (job == nullptr) return "";
+  const std::string job = environment_variable("SLURM_JOB_ID");
+  if (job.empty()) return "";
   const std::string requeues = count_in("SLURM_RESTART_COUNT");
   return str(" (Slurm job ", job, requeues.empty() ? "" : ", requeue " + requeues, ")");
 }

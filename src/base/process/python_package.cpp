@@ -28,8 +28,8 @@ Folder installed_below(const stdfs::path& lib, const std::string& name) {
 }
 
 Folder installed_for_python(const std::string& name) {
-  const char* named = std::getenv(kPython);
-  const stdfs::path python = find_program(named != nullptr && *named != '\0' ? named : "python3");
+  const std::string named = environment_variable(kPython);
+  const stdfs::path python = find_program(named.empty() ? "python3" : named);
   if (python.empty()) return std::nullopt;
   const stdfs::path environment = python.parent_path().parent_path();
   std::error_code ignored;
@@ -49,15 +49,14 @@ Folder installed_for_python(const std::string& name) {
 }  // namespace
 
 std::optional<stdfs::path> find_python_package(const std::string& name) {
-  if (const char* torch = std::getenv("ECHELON_TORCH"); torch != nullptr && *torch != '\0') {
+  if (const std::string torch = environment_variable("ECHELON_TORCH"); !torch.empty()) {
     stdfs::path beside = stdfs::path(torch).parent_path() / name;
     if (std::error_code ignored; stdfs::is_directory(beside, ignored)) return beside;
   }
   // A wheel puts the programs into PREFIX/lib/echelon/bin.
   const stdfs::path program = own_program();
   if (Folder found = installed_below(program.parent_path().parent_path().parent_path(), name)) return found;
-  const char* environment = std::getenv("VIRTUAL_ENV");
-  if (environment != nullptr && *environment != '\0') {
+  if (const std::string environment = environment_variable("VIRTUAL_ENV"); !environment.empty()) {
     if (Folder found = installed_below(stdfs::path(environment) / "lib", name)) return found;
   }
   return installed_for_python(name);

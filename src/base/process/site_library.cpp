@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/error.h"
@@ -14,8 +13,8 @@ namespace {
 
 /// The files to try, best first. An mpirun is installed with the libraries it starts.
 std::vector<std::string> candidates(const SiteLibrary& library) {
-  const char* named = std::getenv(library.variable.c_str());
-  if (named != nullptr && *named != '\0') return {named};
+  const std::string named = environment_variable(library.variable.c_str());
+  if (!named.empty()) return {named};
   std::vector<std::string> files{library.soname};
   std::error_code missing;
   const auto mpirun = std::filesystem::canonical(find_program("mpirun"), missing);

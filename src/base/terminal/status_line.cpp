@@ -32,8 +32,7 @@ Shown& shown() {
 }
 
 bool progress_is(std::string_view word) {
-  const char* wanted = std::getenv(kVariable);
-  return wanted != nullptr && wanted == word;
+  return environment_variable(kVariable) == word;
 }
 
 std::string drawn(const std::string& text) {
@@ -48,8 +47,8 @@ void print(const std::string& text) {
 }  // namespace
 
 bool is_possible(int fd) {
-  const char* kind = std::getenv("TERM");
-  return ::isatty(fd) == 1 && kind != nullptr && *kind != '\0' && std::string_view(kind) != "dumb";
+  const std::string kind = environment_variable("TERM");
+  return ::isatty(fd) == 1 && !kind.empty() && kind != "dumb";
 }
 
 bool is_live() {

@@ -4,12 +4,12 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/files/fs.h"
 #include "base/process/plugin.h"
+#include "base/process/process.h"
 #include "base/process/python_package.h"
 #include "base/str.h"
 #include "data/chat/conversation.h"
@@ -41,8 +41,8 @@ void load_arrow(const std::filesystem::path& folder) {
 
 /// A build knows its Arrow's place; a released folder takes that of the Python whose libtorch trains.
 void* load_with_arrow(const std::filesystem::path& plugin) {
-  const char* named = std::getenv("ECHELON_ARROW");
-  const bool chosen = named != nullptr && *named != '\0';
+  const std::string named = environment_variable("ECHELON_ARROW");
+  const bool chosen = !named.empty();
   if (chosen) load_arrow(named);
   std::string why;
   if (void* handle = open_library(plugin, why)) return handle;

@@ -5,10 +5,10 @@
 
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <string_view>
 
+#include "base/process/process.h"
 #include "base/terminal/status_line.h"
 
 namespace echelon::report {
@@ -34,9 +34,8 @@ sigset_t awaited() {
 
 bool says_utf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const char* value = std::getenv(name);
-    if (value == nullptr || *value == '\0') continue;
-    const std::string_view text = value;
+    const std::string text = environment_variable(name);
+    if (text.empty()) continue;
     return text.find("UTF-8") != text.npos || text.find("utf8") != text.npos ||
            text.find("UTF8") != text.npos;
   }
@@ -65,8 +64,8 @@ ViewSize Screen::size() const {
     size.columns = window.ws_col;
     size.rows = window.ws_row;
   }
-  const char* plain = std::getenv("NO_COLOR");  // https://no-color.org: any value but an empty one
-  size.color = status_line::is_possible(STDOUT_FILENO) && (plain == nullptr || *plain == '\0');
+  const bool plain = !environment_variable("NO_COLOR").empty();  // as https://no-color.org wants
+  size.color = status_line::is_possible(STDOUT_FILENO) && !plain;
   return size;
 }
 
