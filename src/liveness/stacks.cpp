@@ -9,11 +9,12 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <sstream>
 #include <thread>
 
+#include "base/files/fs.h"
+#include "base/process/process.h"
 #include "base/str.h"
 
 namespace echelon {
@@ -51,13 +52,6 @@ std::string name_of(void* address) {
   return str(name, " (", file, ")");
 }
 
-std::string first_line(const std::string& path) {
-  std::string line;
-  std::ifstream file(path);
-  std::getline(file, line);
-  return line;
-}
-
 }  // namespace
 
 StackProbe::StackProbe() : thread_(pthread_self()) {
@@ -86,23 +80,17 @@ std::vector<std::string> StackProbe::take() const {
 }
 
 std::string look_at_process(std::int64_t pid) {
-  const std::string folder = str("/proc/", pid);
-  const std::string stat = first_line(folder + "/stat");
-  // proc(5): the second field is the program's name in parentheses and may contain anything; the state
-  // follows the last ')'.
-  const auto end_of_name = stat.rfind(')');
-  if (end_of_name == std::string::npos || stat.size() < end_of_name + 3)
-    return str("its process ", pid, " no longer exists");
-  const char state = stat[end_of_name + 2];
-  const std::string place = first_line(folder + "/wchan");
+  const auto info = process_info(static_cast<pid_t>(pid));
+  if (!info) return str("its process ", pid, " no longer exists");
+  const std::string place = fs::process_file(pid, "wchan");
   const std::string in = place.empty() || place == "0" ? "" : ", in " + place;
-  switch (state) {
+  switch (info->state) {
     case 'T': return str("its process ", pid, " is stopped by a signal (SIGSTOP)");
     case 't': return str("its process ", pid, " is stopped by a debugger");
     case 'D': return str("its process ", pid, " waits for a device or a file system", in);
     case 'Z': return str("its process ", pid, " has ended");
     default:
-      return str("its process ", pid, " is there (state ", std::string(1, state), in,
+      return str("its process ", pid, " is there (state ", info->state, in,
                  ") but gets no CPU time or hangs");
   }
 }

@@ -37,7 +37,7 @@ std::optional<ProcessInfo> process_info(pid_t pid) {
   std::istringstream fields(text.substr(name_end + 1));
   ProcessInfo info;
   std::string skipped;
-  fields >> skipped >> info.parent;  // the third and fourth
+  fields >> info.state >> info.parent;  // the third and fourth
   for (int i = 5; i < 22; ++i) fields >> skipped;
   if (!(fields >> info.start)) return std::nullopt;  // the 22nd
   return info;

@@ -10,6 +10,7 @@
 namespace echelon {
 
 struct ProcessInfo {
+  char state = '?';  ///< as proc(5) has it: 'T' for one that a signal has stopped
   pid_t parent = 0;
   std::uint64_t start = 0;  ///< clock ticks between boot and the start of the process; with the process id,
                             ///< it distinguishes it from a later one with the same id
