@@ -115,6 +115,11 @@ bool has_word(std::string_view text, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
 }
 
+bool belongs_in_name(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '_' ||
+         c == '-';
+}
+
 std::string trimmed(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n\v\f";
   text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));

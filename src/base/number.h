@@ -26,6 +26,8 @@ namespace echelon {
 /// Returns whether `word` is one of words_in(text).
 [[nodiscard]] bool has_word(std::string_view text, std::string_view word);
 
+/// Returns whether `c` is one of [A-Za-z0-9._-], which files, hosts and nodes may have in their names.
+[[nodiscard]] bool belongs_in_name(char c);
 /// Returns `text` without the white space at its ends.
 [[nodiscard]] std::string trimmed(std::string_view text);
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <cctype>
 #include <ctime>
 #include <exception>
 #include <span>
@@ -35,10 +34,7 @@ std::string this_start() {
 
 bool is_host(const std::string& text) {
   constexpr std::size_t kLongest = 255;
-  const auto belongs = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-';
-  };
-  return text.size() <= kLongest && std::ranges::all_of(text, belongs);
+  return text.size() <= kLongest && std::ranges::all_of(text, belongs_in_name);
 }
 
 /// The words of a line, every second of which is the name of the one behind it; empty: they are others.

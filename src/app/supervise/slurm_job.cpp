@@ -1,7 +1,6 @@
 #include "app/supervise/slurm_job.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <sstream>
 
@@ -49,9 +48,7 @@ bool is_done(const std::vector<std::string>& command, double patience_s = kPatie
 }
 
 bool is_name(const std::string& text) {
-  return std::ranges::all_of(text, [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-';
-  });
+  return std::ranges::all_of(text, belongs_in_name);
 }
 
 /// Each line's words; lines with anything else than names in the first `names` words are left out.

@@ -18,6 +18,7 @@
 #include "base/files/new_file.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/number.h"
 #include "base/process/process.h"
 #include "base/str.h"
 #include "checkpoint/folder/files.h"
@@ -36,7 +37,7 @@ constexpr std::uint64_t kMaxLeaseBytes = 256;
 /// This host's name, with characters that are safe in file names.
 std::string this_host() {
   std::string name = host_name();
-  std::ranges::replace_if(name, std::not_fn(is_plain), '_');
+  std::ranges::replace_if(name, std::not_fn(belongs_in_name), '_');
   return name.empty() ? "unknown" : name;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files/own_file.h"
+#include "base/number.h"
 #include "base/str.h"
 
 namespace echelon::checkpoint {
@@ -19,11 +20,6 @@ constexpr std::size_t kMaxTensorName = 255;
 constexpr std::size_t kMaxAttachmentName = 100;
 
 }  // namespace
-
-bool is_plain(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '_' ||
-         c == '-';
-}
 
 // Names are joined without str(): out of memory, a stream truncates silently, and a file with a truncated
 // name is lost.
@@ -82,7 +78,7 @@ std::string tensor_name_problem(std::string_view name) {
     const std::string_view part = name.substr(begin, end - begin);
     if (part.empty()) return "has an empty part between '/'";
     if (part == "." || part == "..") return "has a part '.' or '..'";
-    if (!std::ranges::all_of(part, is_plain)) return "has a character outside [A-Za-z0-9._-/]";
+    if (!std::ranges::all_of(part, belongs_in_name)) return "has a character outside [A-Za-z0-9._-/]";
     begin = end + 1;
   }
   return "";
@@ -91,7 +87,7 @@ std::string tensor_name_problem(std::string_view name) {
 std::string attachment_name_problem(std::string_view name) {
   if (name.empty() || name.size() > kMaxAttachmentName)
     return str("is not 1 to ", kMaxAttachmentName, " bytes long");
-  if (!std::ranges::all_of(name, is_plain)) return "has a character outside [A-Za-z0-9._-]";
+  if (!std::ranges::all_of(name, belongs_in_name)) return "has a character outside [A-Za-z0-9._-]";
   if (name.front() == '.' || name.front() == '-') return "begins with '.' or '-'";
   if (name == kManifestFile || name == kCommitFile || name.starts_with("shard-") || name.ends_with(".tmp")) {
     return "is reserved for the checkpoint's own files";

@@ -36,9 +36,6 @@ struct StepName {
 /// At least `digits` digits, with zeros in front.
 [[nodiscard]] std::string with_zeros(std::int64_t number, int digits);
 
-/// Is it one of [A-Za-z0-9._-]?
-[[nodiscard]] bool is_plain(char c);
-
 /// Why `name` cannot name a tensor, or "". Allowed: [A-Za-z0-9._-] parts separated by '/', at most 255 bytes.
 [[nodiscard]] std::string tensor_name_problem(std::string_view name);
 

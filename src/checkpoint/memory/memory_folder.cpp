@@ -18,6 +18,7 @@
 #include "base/files/own_file.h"
 #include "base/files/pinned.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/process/group_memory.h"
 #include "base/process/process.h"
 #include "base/str.h"
@@ -44,7 +45,7 @@ std::string user_folder_name() {
 
 std::string plain(std::string name) {
   std::ranges::replace_if(
-      name, [](char c) { return c == '.' || !is_plain(c); }, '_');
+      name, [](char c) { return c == '.' || !belongs_in_name(c); }, '_');
   return name.substr(0, kMaxRunName);
 }
 
