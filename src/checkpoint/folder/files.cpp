@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/files/disk.h"
@@ -61,6 +62,16 @@ fs::Path real_path(const fs::Path& folder) {
   std::error_code absent;
   fs::Path real = std::filesystem::canonical(folder, absent);
   return absent ? std::filesystem::absolute(folder / "").lexically_normal().parent_path() : real;
+}
+
+std::int64_t last_change(const fs::Path& path, int levels) {
+  struct stat info {};
+  if (fs::disk().lstat(path.c_str(), &info) != 0) return 0;
+  std::int64_t last = info.st_mtime;
+  if (!S_ISDIR(info.st_mode) || levels == 0) return last;
+  for (const fs::Path& entry : fs::list_folder(path, Code::kCheckpoint))
+    last = std::max(last, last_change(entry, levels - 1));
+  return last;
 }
 
 std::vector<fs::Path> entries_of(const fs::Path& folder) {

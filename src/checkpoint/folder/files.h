@@ -29,6 +29,9 @@ struct InputFile {
 [[nodiscard]] bool is_real_folder(const fs::Path& path);
 /// The absolute path of the folder itself: of the one that a link leads to, unless it does not exist.
 [[nodiscard]] fs::Path real_path(const fs::Path& folder);
+/// The time of the last change of anything in a tree, so many `levels` of folders deep, in seconds since
+/// 1970; 0: there is no entry.
+[[nodiscard]] std::int64_t last_change(const fs::Path& path, int levels);
 /// What is in the folder; nothing if it does not exist yet.
 [[nodiscard]] std::vector<fs::Path> entries_of(const fs::Path& folder);
 

@@ -1,13 +1,10 @@
 #include "checkpoint/folder/retention.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <ctime>
 #include <map>
 
 #include "base/error.h"
-#include "base/files/disk.h"
 #include "base/files/fs.h"
 #include "base/files/kill_point.h"
 #include "base/log.h"
@@ -27,6 +24,7 @@ constexpr std::string_view kTrashPrefix = ".trash-";
 constexpr std::string_view kTrashOfUnfinished = ".trash-unfinished-";
 constexpr std::string_view kPartialMark = ".partial-";
 constexpr std::int64_t kOrphanAfter_s = 24 * 3600;
+constexpr int kLevelsOfOutput = 4;
 
 /// Do all files listed in the manifest exist, with their sizes? A commit that lost one must not cause the
 /// removal of an older intact one.
@@ -168,17 +166,6 @@ class Judge {
   std::string border_;
 };
 
-/// Time of the last change of anything in a tree.
-std::int64_t last_change(const Path& path, int depth = 0) {
-  struct stat info {};
-  if (fs::disk().lstat(path.c_str(), &info) != 0) return 0;
-  std::int64_t last = info.st_mtime;
-  if (!S_ISDIR(info.st_mode) || depth > 3) return last;
-  for (const Path& entry : fs::list_folder(path, Code::kCheckpoint))
-    last = std::max(last, last_change(entry, depth + 1));
-  return last;
-}
-
 bool is_partial_output(const Path& path) {
   const std::string name = path.filename().string();
   const auto mark = name.rfind(kPartialMark);
@@ -267,7 +254,7 @@ std::vector<Leftover> find_leftovers(const Path& checkpoints) {
   std::vector<Leftover> leftovers;
   for (const Path& path : entries_of(checkpoints)) {
     if (is_trash(path) && !must_come_back(path)) leftovers.push_back({path, "an interrupted prune left it"});
-    if (is_partial_output(path) && std::time(nullptr) - last_change(path) > kOrphanAfter_s)
+    if (is_partial_output(path) && std::time(nullptr) - last_change(path, kLevelsOfOutput) > kOrphanAfter_s)
       leftovers.push_back({path, "an output that was never finished, unchanged for a day"});
   }
   for (const PruneDecision& decision : plan_prune(step_folders(checkpoints), {.keep_last = 0})) {

@@ -122,17 +122,6 @@ void drop(Path path) noexcept {
   }
 }
 
-/// The time of the last change in a run's folder, in seconds since 1970.
-std::int64_t changed_at(const Path& folder) {
-  std::int64_t newest = 0;
-  struct stat info {};
-  if (fs::disk().lstat(folder.c_str(), &info) == 0) newest = info.st_mtime;
-  for (const Path& entry : fs::list_folder(folder, Code::kCheckpoint)) {
-    if (fs::disk().lstat(entry.c_str(), &info) == 0) newest = std::max<std::int64_t>(newest, info.st_mtime);
-  }
-  return newest;
-}
-
 bool in_use(const Path& folder) {
   const Path lock = folder / kLockFile;
   if (!entry_exists(lock)) return false;
@@ -270,7 +259,7 @@ std::vector<Path> remove_old_memory(const Path& memory_dir, std::int64_t older_t
     if (!is_real_folder(user)) return removed;
     fs::pin_private(user, open_private(user));
     for (const Path& run : fs::list_folder(user, Code::kCheckpoint)) {
-      if (!is_real_folder(run) || std::time(nullptr) - changed_at(run) < older_than_s || in_use(run))
+      if (!is_real_folder(run) || std::time(nullptr) - last_change(run, 1) < older_than_s || in_use(run))
         continue;
       fs::remove_tree(run, Code::kCheckpoint);
       removed.push_back(run);
