@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/foreign_text.h"
 #include "base/number.h"
+#include "base/terminal/standard_output.h"
 
 namespace echelon::app::doctor {
 namespace {
@@ -72,9 +73,8 @@ std::string Report::json(double elapsed_s) const {
 
 void Report::finish(bool as_json) const {
   const double elapsed_s = steady_now_s() - began_s_;
-  std::cout << (as_json ? json(elapsed_s) : text(elapsed_s)) << std::flush;
-  if (!std::cout)
-    throw Error(Code::kEnvironment, "doctor: cannot write to standard output (closed pipe or full disk)");
+  std::cout << (as_json ? json(elapsed_s) : text(elapsed_s));
+  finish_standard_output();
   const std::vector<std::string> faults = names_of(Verdict::kFault);
   if (faults.empty()) return;
   throw Error(Code::kEnvironment, "doctor ", scope_, " found ", counted(faults.size(), "fault"), " (",
