@@ -8,7 +8,6 @@
 #include "checkpoints_tool/commands.h"
 #include "checkpoints_tool/convert/conversion.h"
 #include "checkpoints_tool/convert/hugging_face_folder.h"
-#include "families/convert.h"
 #include "families/model_family.h"
 #include "shapes/lora.h"
 
@@ -18,29 +17,19 @@ namespace {
 using checkpoint::Reader;
 using checkpoint::TensorInfo;
 
-bool is_model(const TensorInfo& tensor) {
-  return tensor.name.starts_with(kModelPrefix);
-}
-
-DType output_type(const TensorInfo& tensor, families::OutputType wanted) {
-  return is_model(tensor) && families::is_floating(tensor.dtype) ? families::converted(tensor.dtype, wanted)
-                                                                 : tensor.dtype;
-}
-
-std::vector<OutputTensor> tensors_for(const Reader& reader, families::OutputType dtype, bool model) {
+/// The tensors of the model, or all others.
+std::vector<OutputTensor> tensors_for(const Reader& reader, bool model, families::OutputType type) {
   std::vector<OutputTensor> tensors;
   for (const TensorInfo& tensor : reader.tensors()) {
-    if (is_model(tensor) != model) continue;
-    tensors.push_back(whole_tensor(tensor));
-    tensors.back().dtype = output_type(tensor, dtype);
+    if (tensor.name.starts_with(kModelPrefix) == model) tensors.push_back(whole_tensor(tensor, type));
   }
   return tensors;
 }
 
 void plan_hdf5_output(const Reader& reader, const ConsolidateOptions& options, Conversion& conversion) {
-  std::vector<OutputTensor> tensors = tensors_for(reader, options.dtype, true);
+  std::vector<OutputTensor> tensors = tensors_for(reader, true, options.dtype);
   if (options.optimizer) {
-    const auto rest = tensors_for(reader, options.dtype, false);
+    const auto rest = tensors_for(reader, false, families::OutputType::kSame);
     tensors.insert(tensors.end(), rest.begin(), rest.end());
   }
   conversion.plan.files.push_back(plan_hdf5(std::move(tensors), reader.step()));
@@ -48,7 +37,7 @@ void plan_hdf5_output(const Reader& reader, const ConsolidateOptions& options, C
 
 void plan_safetensors_output(const Reader& reader, const ConsolidateOptions& options,
                              Conversion& conversion) {
-  std::vector<OutputTensor> model = tensors_for(reader, options.dtype, true);
+  std::vector<OutputTensor> model = tensors_for(reader, true, options.dtype);
   if (std::ranges::any_of(model, [](const auto& tensor) { return is_adapter(tensor.name); }))
     throw Error(Code::kCheckpoint,
                 "the checkpoint has LoRA adapters, which transformers would leave out without a word; use "
@@ -62,8 +51,8 @@ void plan_safetensors_output(const Reader& reader, const ConsolidateOptions& opt
   state_type(model, conversion);
   add_safetensors(std::move(model), "model", options.max_shard_size, conversion);
   if (options.optimizer) {
-    add_safetensors(tensors_for(reader, options.dtype, false), "optimizer", options.max_shard_size,
-                    conversion);
+    add_safetensors(tensors_for(reader, false, families::OutputType::kSame), "optimizer",
+                    options.max_shard_size, conversion);
   }
 }
 
@@ -75,7 +64,7 @@ void consolidate(const ConsolidateOptions& options) {
     throw Error(Code::kUsage, "--to hdf5 makes one file; remove --max-shard-size, or use --to safetensors");
   const checkpoint::LeasedReader leased(options.checkpoint);
   const Reader& reader = leased.reader;
-  if (tensors_for(reader, options.dtype, true).empty())
+  if (tensors_for(reader, true, options.dtype).empty())
     throw Error(Code::kCheckpoint, "the checkpoint holds no tensor under 'model/'");
   Conversion conversion{.doing = "consolidating",
                         .options = str("consolidate ", word_of(options.to), ' ', word_of(options.dtype),

@@ -9,7 +9,6 @@
 #include "checkpoints_tool/commands.h"
 #include "checkpoints_tool/convert/hugging_face_folder.h"
 #include "checkpoints_tool/lora/adapters.h"
-#include "families/convert.h"
 #include "families/hugging_face_files.h"
 #include "families/model_family.h"
 #include "shapes/lora.h"
@@ -36,7 +35,7 @@ OutputTensor parameter(const TensorSource& source, const TensorInfo& wanted,
   if (stored == nullptr)
     refuse(reader,
            str("it lacks tensor '", prefix, wanted.name, "', a parameter of the model in its config.json"));
-  OutputTensor tensor = whole_tensor(*stored);
+  OutputTensor tensor = whole_tensor(*stored, dtype);
   tensor.name = wanted.name;
   tensor.transposed = families::has_ending(wanted.name, model.transposed);
   if (tensor.transposed && stored->shape.size() != 2)
@@ -46,7 +45,6 @@ OutputTensor parameter(const TensorSource& source, const TensorInfo& wanted,
            str("tensor '", stored->name, "' would be exported as ", checkpoint::shape_text(tensor.shape()),
                "; the model in its config.json expects ", checkpoint::shape_text(wanted.shape)));
   }
-  if (families::is_floating(stored->dtype)) tensor.dtype = families::converted(stored->dtype, dtype);
   return tensor;
 }
 
@@ -116,10 +114,8 @@ std::vector<OutputTensor> adapter_tensors(const TensorSource& source, const fami
   for (const TensorInfo& one : wanted) {
     const TensorInfo* stored = stored_as(source, one.name, prefix);
     if (stored == nullptr) refuse(reader, str("it lacks tensor '", prefix, one.name, "'"));
-    tensors.push_back(whole_tensor(*stored));
+    tensors.push_back(whole_tensor(*stored, dtype));
     tensors.back().name = "base_model.model." + one.name;
-    if (families::is_floating(stored->dtype))
-      tensors.back().dtype = families::converted(stored->dtype, dtype);
   }
   return tensors;
 }

@@ -8,6 +8,7 @@
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/hdf5/h5_layout.h"
+#include "families/convert.h"
 #include "families/safetensors.h"
 
 namespace echelon::tool {
@@ -119,8 +120,11 @@ std::uint64_t planned_bytes(const OutputPlan& plan) {
   return sum;
 }
 
-OutputTensor whole_tensor(const checkpoint::TensorInfo& source) {
-  return {.source = source, .name = source.name, .dtype = source.dtype};
+OutputTensor whole_tensor(const checkpoint::TensorInfo& source, families::OutputType type) {
+  const bool floating = families::is_floating(source.dtype);
+  return {.source = source,
+          .name = source.name,
+          .dtype = floating ? families::converted(source.dtype, type) : source.dtype};
 }
 
 OutputFile plan_hdf5(std::vector<OutputTensor> tensors, std::int64_t step) {

@@ -7,6 +7,7 @@
 
 #include "base/dtype.h"
 #include "checkpoint/format/tensor.h"
+#include "families/output_type.h"
 
 /// The layout of a conversion's output, computed in advance from the manifest alone. The same checkpoint
 /// and options always give the same plan, so an interrupted conversion can resume.
@@ -83,8 +84,10 @@ struct Tile {
 
 [[nodiscard]] std::uint64_t planned_bytes(const OutputPlan& plan);
 
-/// A tensor as it is: same name, type and shape. Changed as wished before it is given to the functions below.
-[[nodiscard]] OutputTensor whole_tensor(const checkpoint::TensorInfo& source);
+/// A tensor as it is: same name and shape; floating-point numbers as `type`. Changed as wished before it is
+/// given to the functions below.
+[[nodiscard]] OutputTensor whole_tensor(const checkpoint::TensorInfo& source,
+                                        families::OutputType type = families::OutputType::kSame);
 
 /// One HDF5 file with the attribute `step` at the root.
 [[nodiscard]] OutputFile plan_hdf5(std::vector<OutputTensor> tensors, std::int64_t step);
