@@ -149,14 +149,11 @@ void ForecastCheck::compare_saves() const {
   const auto seconds = predicted_["checkpoint"]["seconds"].get<double>();
   const double stall_s =
       save["waited"].get<bool>() ? seconds : predicted_["checkpoint"]["stall_s"].get<double>();
-  const std::string text =
-      str("predicted and measured: a save ", forecast::duration(seconds), " and ", forecast::duration(took),
-          ", of which training waits ", forecast::duration(stall_s), " and ", forecast::duration(stalled));
-  if (is_near(seconds, took) && is_near(stall_s, stalled)) {
-    log::info(text);
-  } else {
-    log::note(str(text, "; ", forecast::kAboutSaves));
-  }
+  const bool near = is_near(seconds, took) && is_near(stall_s, stalled);
+  const auto tell = near ? log::info : log::note;
+  tell(str("predicted and measured: a save ", forecast::duration(seconds), " and ", forecast::duration(took),
+           ", of which training waits ", forecast::duration(stall_s), " and ", forecast::duration(stalled),
+           near ? "" : str("; ", forecast::kAboutSaves)));
 }
 
 void ForecastCheck::write() const {
