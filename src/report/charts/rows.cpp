@@ -36,11 +36,11 @@ std::string rectangle(int style, double x, double y, double width, double height
              "</title></rect>\n");
 }
 
-/// Grid lines with labels below them.
-std::string axis_below(const Ticks& ticks, double from, double scale, double left, double top, double bottom,
+/// Grid lines with labels below them; the axis begins at 0.
+std::string axis_below(const Ticks& ticks, double scale, double left, double top, double bottom,
                        const std::string& title, double width) {
   std::string svg = "<g class=\"grid\">";
-  const auto place = [&](double value) { return trimmed(left + (value - from) * scale); };
+  const auto place = [&](double value) { return trimmed(left + value * scale); };
   for (const Tick& tick : ticks.ticks)
     svg += str("<path d=\"M", place(tick.value), " ", trimmed(top), "V", trimmed(bottom + 4), "\"/>");
   svg += "</g><g class=\"ticks\">";
@@ -67,7 +67,7 @@ std::string bar_chart(const Frame& frame, const std::vector<Key>& keys, const st
   const double row_height = kBar * static_cast<double>(keys.size()) + kRowGap;
   const double bottom = kAbove + row_height * static_cast<double>(rows.size());
   const Ticks ticks = linear_ticks(0, most, 4, quantity);
-  std::string svg = axis_below(ticks, 0, scale, left, kAbove, bottom, ticks.unit, kRowsWidth);
+  std::string svg = axis_below(ticks, scale, left, kAbove, bottom, ticks.unit, kRowsWidth);
   Table data{.columns = {""}};
   for (const Key& key : keys) data.columns.push_back(key.name);
   double y = kAbove + kRowGap / 2;
@@ -98,7 +98,7 @@ std::string share_chart(const Frame& frame, const std::vector<Key>& keys, const 
   const double left = named ? left_for(mapped(rows, &ValueRow::name)) : 8;
   const double width = kRowsWidth - left - kRowsRight;
   const double bottom = kAbove + (kBar + kRowGap) * static_cast<double>(rows.size());
-  std::string svg = axis_below(linear_ticks(0, 1, 5, Quantity::kShare), 0, width, left, kAbove, bottom,
+  std::string svg = axis_below(linear_ticks(0, 1, 5, Quantity::kShare), width, left, kAbove, bottom,
                                "% of the seconds", kRowsWidth);
   double y = kAbove + kRowGap / 2;
   for (const ValueRow& row : rows) {
@@ -128,7 +128,7 @@ std::string time_chart(const Frame& frame, const std::vector<Key>& keys, const s
   const double top = marks.empty() ? 8 : 30;
   const double bottom = top + (kBar + kRowGap) * static_cast<double>(rows.size());
   const Ticks ticks = linear_ticks(0, to_s - from_s, frame.wide ? 10 : 5, Quantity::kSeconds);
-  std::string svg = axis_below(ticks, 0, scale, left, top, bottom, ticks.unit, width);
+  std::string svg = axis_below(ticks, scale, left, top, bottom, ticks.unit, width);
   const double least = frame.wide ? 1.5 : 1;  // a short span must be seen
   double y = top + kRowGap / 2;
   const auto place = [&](double time_s) {
