@@ -13,6 +13,7 @@
 #include "base/files/own_file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/files.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/memory/memory_note.h"
@@ -162,14 +163,11 @@ void Assembly::begin() const {
 
 void Assembly::fetch_whole(const MemoryCandidate::Shard& shard, int from) const {
   const int rank = shard.held.rank;
-  ShardCheck check({.rank = rank,
-                    .ranks = candidate_->ranks(),
-                    .save_id = candidate_->save_id,
-                    .index_crc = shard.held.index_crc},
-                   str("shard ", rank, " as it arrived"));
+  const WantedShard whole = wanted(WantedFile::kShard, rank);
+  ShardCheck check(whole, {.index_crc = shard.held.index_crc}, str("shard ", rank, " as it arrived"));
   const fs::Fd to = fs::open_own(file(rank), O_WRONLY, kOwn);
   std::uint64_t at = 0;
-  fetch((*sources_)[static_cast<std::size_t>(from)].card, secret_, wanted(WantedFile::kShard, rank), {},
+  fetch((*sources_)[static_cast<std::size_t>(from)].card, secret_, whole, {},
         [&](std::span<const std::byte> bytes) {
           check.take(bytes);
           fs::write_at(to, at, bytes, kOwn, file(rank));
@@ -183,11 +181,8 @@ void Assembly::bring(int number) const {
   Refusals refusals;
   if (is_here(shard)) {
     try {
-      ShardCheck check({.rank = number,
-                        .ranks = candidate_->ranks(),
-                        .save_id = candidate_->save_id,
-                        .index_crc = shard.held.index_crc},
-                       str('\'', file(number).string(), '\''));
+      ShardCheck check(wanted(WantedFile::kShard, number), {.index_crc = shard.held.index_crc},
+                       quoted(file(number)));
       read_in_order(file(number), [&](std::span<const std::byte> bytes) { check.take(bytes); });
       return check.finish();
     } catch (const Error& e) {

@@ -24,9 +24,7 @@ void fetch_shard(const std::filesystem::path& folder, const ServiceCard& from, c
                  const WantedShard& wanted, std::uint32_t blocks_crc, const FetchLimits& limits) {
   const std::filesystem::path name = folder / shard_file_name(wanted.rank, wanted.ranks);
   fs::NewFile file(name.string() + std::string(kUnfinished), Code::kCheckpoint);
-  ShardCheck check(
-      {.rank = wanted.rank, .ranks = wanted.ranks, .save_id = wanted.save_id, .blocks_crc = blocks_crc},
-      str("shard ", wanted.rank, " as it arrived"));
+  ShardCheck check(wanted, {.blocks_crc = blocks_crc}, str("shard ", wanted.rank, " as it arrived"));
   std::uint64_t at = 0;
   fetch(from, secret, wanted, limits, [&](std::span<const std::byte> bytes) {
     check.take(bytes);

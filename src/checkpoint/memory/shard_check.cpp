@@ -10,8 +10,8 @@
 
 namespace echelon::checkpoint {
 
-ShardCheck::ShardCheck(Expected expected, std::string what)
-    : expected_(std::move(expected)), what_(std::move(what)) {}
+ShardCheck::ShardCheck(WantedShard wanted, Told told, std::string what)
+    : wanted_(std::move(wanted)), told_(told), what_(std::move(what)) {}
 
 void ShardCheck::take(std::span<const std::byte> bytes) {
   if (!index_) take_index(bytes);
@@ -29,14 +29,14 @@ void ShardCheck::take_index(std::span<const std::byte>& bytes) {
   if (!extend(kIndexHeaderBytes)) return;
   if (!extend(decode_index_head(std::span(head_).first(kIndexHeaderBytes), what_).index_bytes)) return;
   index_ = decode_index(head_, what_);
-  const bool meant = index_->rank == expected_.rank && index_->ranks == expected_.ranks &&
-                     index_->save_id == expected_.save_id &&
-                     expected_.index_crc.value_or(index_crc(head_)) == index_crc(head_) &&
-                     expected_.blocks_crc.value_or(blocks_crc(*index_)) == blocks_crc(*index_);
+  const bool meant = index_->rank == wanted_.rank && index_->ranks == wanted_.ranks &&
+                     index_->save_id == wanted_.save_id &&
+                     told_.index_crc.value_or(index_crc(head_)) == index_crc(head_) &&
+                     told_.blocks_crc.value_or(blocks_crc(*index_)) == blocks_crc(*index_);
   if (!meant) {
     throw Error(Code::kCheckpoint, what_, " is of rank ", index_->rank, " of ", index_->ranks, ", save ",
-                index_->save_id, ", expected rank ", expected_.rank, " of ", expected_.ranks, ", save ",
-                expected_.save_id, ", with the checksums that this rank has told");
+                index_->save_id, ", expected rank ", wanted_.rank, " of ", wanted_.ranks, ", save ",
+                wanted_.save_id, ", with the checksums that this rank has told");
   }
   at_ = index_->index_bytes;
   head_ = {};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint/format/shard_index.h"
+#include "checkpoint/memory/shard_service.h"
 
 namespace echelon::checkpoint {
 
@@ -15,16 +16,13 @@ namespace echelon::checkpoint {
 /// block, and that of what lies between tensors. Nothing that take() returned from need be read again.
 class ShardCheck {
  public:
-  struct Expected {
-    int rank = 0;
-    int ranks = 1;
-    std::string save_id;
-    // What is known of it from elsewhere than where it comes from.
+  /// What is known of a shard from elsewhere than where it comes from.
+  struct Told {
     std::optional<std::uint32_t> index_crc = {};
     std::optional<std::uint32_t> blocks_crc = {};
   };
   /// `what` names the shard in errors.
-  ShardCheck(Expected expected, std::string what);
+  ShardCheck(WantedShard wanted, Told told, std::string what);
 
   /// Throws Error(kCheckpoint) for bytes that are not those that were saved.
   void take(std::span<const std::byte> bytes);
@@ -35,7 +33,8 @@ class ShardCheck {
   void take_index(std::span<const std::byte>& bytes);
   void take_rest(std::span<const std::byte> bytes);
 
-  Expected expected_;
+  WantedShard wanted_;
+  Told told_;
   std::string what_;
   std::vector<std::byte> head_;  ///< of the index, until it is complete
   std::optional<ShardIndex> index_;
