@@ -145,7 +145,8 @@ class BulkRead {
       // Bytes are delivered before their checksum is known; on a mismatch the whole read fails, and its
       // buffers are undefined by contract.
       if (give(unit.rank, run, block) != index.block_crcs[run.block]) {
-        refuse_block(files_[unit.rank]->path(), index.rank, index.entries[run.entry], run.at, run.bytes);
+        throw damaged_block(files_[unit.rank]->path(), index.rank, index.entries[run.entry], run.at,
+                            run.bytes);
       }
     }
   }
@@ -186,13 +187,14 @@ void read_parts(const ShardIndexes& indexes, std::span<const WantedPart> parts, 
   BulkRead(indexes, parts).run(threads);
 }
 
-void refuse_block(const std::filesystem::path& file, int rank, const ShardEntry& entry, std::uint64_t at,
-                  std::uint64_t size) {
+Error damaged_block(const std::filesystem::path& file, int rank, const ShardEntry& entry, std::uint64_t at,
+                    std::uint64_t size) {
   const std::uint64_t element = size_of(entry.tensor.dtype);
-  throw Error(Code::kCheckpoint, "shard '", file.string(), "' (rank ", rank, ") is damaged: tensor '",
-              entry.tensor.name, "', elements ", entry.begin + at / element, " to ",
-              entry.begin + (at + size) / element - 1, ", file bytes ", entry.file_offset + at, " to ",
-              entry.file_offset + at + size - 1, ": checksum differs");
+  return {Code::kCheckpoint,
+          str("shard '", file.string(), "' (rank ", rank, ") is damaged: tensor '", entry.tensor.name,
+              "', elements ", entry.begin + at / element, " to ", entry.begin + (at + size) / element - 1,
+              ", file bytes ", entry.file_offset + at, " to ", entry.file_offset + at + size - 1,
+              ": checksum differs")};
 }
 
 }  // namespace echelon::checkpoint

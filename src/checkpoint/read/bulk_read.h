@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/error.h"
 #include "checkpoint/read/shard_indexes.h"
 
 /// Reading much of a checkpoint at the speed of the disk.
@@ -24,7 +25,7 @@ struct WantedPart {
 void read_parts(const ShardIndexes& indexes, std::span<const WantedPart> parts, int threads);
 
 /// The error for a block of `entry` whose checksum differs: `at` and `size` are bytes of the piece.
-[[noreturn]] void refuse_block(const std::filesystem::path& file, int rank, const ShardEntry& entry,
-                               std::uint64_t at, std::uint64_t size);
+[[nodiscard]] Error damaged_block(const std::filesystem::path& file, int rank, const ShardEntry& entry,
+                                  std::uint64_t at, std::uint64_t size);
 
 }  // namespace echelon::checkpoint

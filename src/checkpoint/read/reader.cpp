@@ -166,7 +166,7 @@ void Reader::read_piece(const Piece& piece, std::uint64_t begin, std::uint64_t e
       const auto bytes = to.subspan(done, std::min<std::uint64_t>(block, to.size() - done));
       const std::uint64_t number = piece.entry.first_block + (at + done) / block;
       if (crc32c(bytes) != piece.shard.block_crcs[number])
-        refuse_block(path, piece.shard.rank, piece.entry, at + done, bytes.size());
+        throw damaged_block(path, piece.shard.rank, piece.entry, at + done, bytes.size());
     }
   };
   std::vector<std::byte> scratch;

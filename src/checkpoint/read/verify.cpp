@@ -10,6 +10,7 @@
 #include "checkpoint/format/names.h"
 #include "checkpoint/format/shard_runs.h"
 #include "checkpoint/format/trainer_state.h"
+#include "checkpoint/read/bulk_read.h"
 
 namespace echelon::checkpoint {
 namespace {
@@ -68,18 +69,14 @@ class ShardVerification {
 
   void damaged(const ShardEntry& entry, std::uint64_t at, std::uint64_t size) {
     const std::uint64_t element = size_of(entry.tensor.dtype);
-    Damage damage{.file = path_.filename().string(),
-                  .rank = index_.rank,
-                  .tensor = entry.tensor.name,
-                  .element_begin = entry.begin + at / element,
-                  .element_end = entry.begin + (at + size) / element,
-                  .byte_begin = entry.file_offset + at,
-                  .byte_end = entry.file_offset + at + size};
-    damage.problem =
-        str("shard '", path_.string(), "' (rank ", index_.rank, "): tensor '", entry.tensor.name,
-            "', elements ", damage.element_begin, " to ", damage.element_end - 1, ", file bytes ",
-            damage.byte_begin, " to ", damage.byte_end - 1, ": checksum differs");
-    report_.damages.push_back(std::move(damage));
+    report_.damages.push_back({.file = path_.filename().string(),
+                               .rank = index_.rank,
+                               .tensor = entry.tensor.name,
+                               .element_begin = entry.begin + at / element,
+                               .element_end = entry.begin + (at + size) / element,
+                               .byte_begin = entry.file_offset + at,
+                               .byte_end = entry.file_offset + at + size,
+                               .problem = damaged_block(path_, index_.rank, entry, at, size).what()});
   }
 
   Path path_;
