@@ -111,10 +111,6 @@ struct PmixClient::Self {
 
 PmixClient::PmixClient(const LaunchEnvironment& environment, double timeout_s)
     : environment_(environment), timeout_s_(timeout_s), self_(std::make_shared<Self>()) {
-  connect();
-}
-
-void PmixClient::connect() {
   const auto init = pmix().init;
   // The call may outlive this object; what it writes to must as well.
   const auto status =

@@ -46,7 +46,6 @@ class PmixClient : NotCopied {
   [[nodiscard]] std::string circumstances() const;
 
  private:
-  void connect();
   struct Self;
   LaunchEnvironment environment_;
   double timeout_s_;
