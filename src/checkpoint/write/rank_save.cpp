@@ -101,11 +101,9 @@ struct RankSave::Work {
 };
 
 void RankSave::Work::end(Status how) noexcept {
-  {
-    const Lock lock(mutex);
-    status = std::move(how);
-    status.seconds = seconds_since(began);
-  }
+  const Lock lock(mutex);
+  status = std::move(how);
+  status.seconds = seconds_since(began);
   ended.notify_all();
 }
 

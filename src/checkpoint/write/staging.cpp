@@ -106,26 +106,20 @@ std::span<std::byte> Staging::take_full() {
 }
 
 void Staging::put_full(std::span<std::byte> window) {
-  {
-    const Lock lock(mutex_);
-    full_.push_back(window);
-  }
+  const Lock lock(mutex_);
+  full_.push_back(window);
   changed_.notify_all();
 }
 
 void Staging::put_free(std::span<std::byte> window) {
-  {
-    const Lock lock(mutex_);
-    free_.push_back(window);
-  }
+  const Lock lock(mutex_);
+  free_.push_back(window);
   changed_.notify_all();
 }
 
 void Staging::stop() {
-  {
-    const Lock lock(mutex_);
-    stopped_ = true;
-  }
+  const Lock lock(mutex_);
+  stopped_ = true;
   changed_.notify_all();
 }
 
