@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <sstream>
+#include <functional>
 
 #include "base/error.h"
 #include "base/files/own_file.h"
@@ -55,9 +55,7 @@ bool is_name(const std::string& text) {
 std::vector<Nodes> rows(const std::string& text, std::size_t words_per_line, std::size_t names) {
   std::vector<Nodes> found;
   for (const std::string& line : split(text, '\n')) {
-    std::istringstream words(line);
-    Nodes row;
-    for (std::string word; words >> word;) row.push_back(word);
+    const Nodes row = mapped<std::string>(words_in(line), std::identity{});
     if (row.size() != words_per_line) continue;
     if (std::all_of(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(names), is_name))
       found.push_back(row);
@@ -66,11 +64,9 @@ std::vector<Nodes> rows(const std::string& text, std::size_t words_per_line, std
 }
 
 Nodes host_names(const std::string& list, double patience_s) {
-  Nodes names;
-  if (list.empty()) return names;
-  for (const Nodes& row : rows(output_of({"scontrol", "show", "hostnames", list}, patience_s), 1, 1))
-    names.push_back(row[0]);
-  return names;
+  if (list.empty()) return {};
+  return mapped(rows(output_of({"scontrol", "show", "hostnames", list}, patience_s), 1, 1),
+                [](const Nodes& row) { return row[0]; });
 }
 
 /// The first line without its end.
@@ -122,13 +118,9 @@ Nodes SlurmJob::answering_nodes() const {
   const std::string states = output_of({"sinfo", "--noheader", "--Node", "--partition=" + partition_,
                                         "--nodes=" + join(nodes_, ","), "--format=%N %T"},
                                        kPatienceWhileRanksWait_s);
-  Nodes given_up;
+  Nodes answering = nodes_;
   for (const Nodes& row : rows(states, 2, 1)) {
-    if (!is_usable(row[1], true)) given_up.push_back(row[0]);
-  }
-  Nodes answering;
-  for (const std::string& name : nodes_) {
-    if (!contains(given_up, name)) answering.push_back(name);
+    if (!is_usable(row[1], true)) std::erase(answering, row[0]);
   }
   return answering;
 }

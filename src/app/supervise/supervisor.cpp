@@ -249,10 +249,8 @@ void Supervisor::restart() {
   on_ = choose_nodes(job_.nodes(), before, cleared_.clear, facts_.wanted_nodes, options_.fewer_nodes);
   give_back_unclear_nodes();
   end_ranks(0);
-  Nodes left_out;
-  for (const std::string& name : before) {
-    if (!contains(on_, name)) left_out.push_back(name);
-  }
+  Nodes left_out = before;
+  std::erase_if(left_out, [&](const std::string& name) { return contains(on_, name); });
   const bool any_new = std::ranges::any_of(on_, [&](const auto& name) { return !contains(before, name); });
   const std::string reason = reason_to_go_on(facts_);
   ++facts_.restarts;
@@ -281,11 +279,10 @@ void Supervisor::end_ranks(double patience_s) {
 /// Nodes that are not used again go back to Slurm, which would end the whole job when it gives one of them
 /// up. The node of this process stays. Runs beside the next start, because Slurm may take seconds to answer.
 void Supervisor::give_back_unclear_nodes() {
-  Nodes keep;
-  for (const std::string& name : job_.nodes()) {
-    if (cleared_.clear.contains(name) || contains(cleared_.unsure, name) || name == job_.own_node())
-      keep.push_back(name);
-  }
+  Nodes keep = job_.nodes();
+  std::erase_if(keep, [&](const std::string& name) {
+    return !cleared_.clear.contains(name) && !contains(cleared_.unsure, name) && name != job_.own_node();
+  });
   if (keep.size() == job_.nodes().size()) return;
   giving_back_ = std::async(std::launch::async, [this, job = job_, keep] {
     if (!job.keep_nodes(keep))
