@@ -48,10 +48,7 @@ std::string human_bytes(double bytes) {
     value /= 1024.0;
     ++unit;
   }
-  std::ostringstream out;
-  out.exceptions(std::ios::badbit);
-  out << std::fixed << std::setprecision(unit == 0 ? 0 : 1) << value << ' ' << kUnits[unit];
-  return out.str();
+  return str(std::fixed, std::setprecision(unit == 0 ? 0 : 1), value, ' ', kUnits[unit]);
 }
 
 std::string hex_digits(std::uint64_t value, std::size_t count) {

@@ -10,7 +10,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <memory>
-#include <sstream>
 #include <thread>
 
 #include "base/files/fs.h"
@@ -39,11 +38,9 @@ std::string name_of(void* address) {
   if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return "?";
   const std::string path = info.dli_fname;
   const std::string file = path.substr(path.find_last_of('/') + 1);
-  if (info.dli_sname == nullptr) {
-    std::ostringstream text;
-    text << "0x" << std::hex << static_cast<char*>(address) - static_cast<char*>(info.dli_fbase);
-    return str(text.str(), " (", file, ")");
-  }
+  if (info.dli_sname == nullptr)
+    return str("0x", std::hex, static_cast<char*>(address) - static_cast<char*>(info.dli_fbase), " (", file,
+               ")");
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> plain(
       abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status), &std::free);
