@@ -1,6 +1,5 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <span>
 
 #include "base/error.h"
 #include "base/files/new_file.h"
@@ -55,8 +54,7 @@ void write_intact(const Salvage& found, const SalvageOptions& options, const Pat
   Conversion conversion{.doing = "writing", .options = "salvage", .output = options.output};
   conversion.plan.files.push_back(plan_hdf5(std::move(tensors), reader.step()));
   fs::NewFile report(partial_name(report_path), Code::kCheckpoint);
-  const std::string text = json_text(report_of(found)) + "\n";
-  report.write(0, std::as_bytes(std::span(text)));
+  report.append(json_text(report_of(found)) + "\n");
   report.finish();
   convert_checkpoint(reader, conversion, options.limits);
   publish_output(report.path(), report_path);

@@ -125,7 +125,7 @@ FolderLease::FolderLease(const Path& step_folder, LeaseKind kind) {
                                   std::to_string(::getpid()) + '-' + new_save_id());
   try {
     fs::NewFile lease(file_, Code::kCheckpoint);
-    lease.write(0, std::as_bytes(std::span(mark)));
+    lease.append(mark);
     lease.close();
     lease.keep();
   } catch (const Error& error) {
