@@ -215,13 +215,10 @@ Finding check_efa_use(const std::vector<NodeCard>& cards) {
   for (const NodeCard* node : nodes) {
     if (node->efa_devices == 0) continue;
     any = true;
-    const auto value = [&](const char* name) {
-      const auto found = node->environment.find(name);
-      return found == node->environment.end() ? std::string() : found->second;
-    };
+    auto variables = node->environment;  // a copy, which may get an empty one
     constexpr std::uint64_t kEnough = std::uint64_t{16} << 30;
-    if (value("FI_PROVIDER") != "efa")
-      complaints.add(node->host, str("FI_PROVIDER is '", value("FI_PROVIDER"), "' on ", node->host,
+    if (variables["FI_PROVIDER"] != "efa")
+      complaints.add(node->host, str("FI_PROVIDER is '", variables["FI_PROVIDER"], "' on ", node->host,
                                      ": libfabric may silently fall back to TCP"));
     if (!node->gpus.empty() && !node->ofi_plugin)
       complaints.add(node->host, str("NCCL's plugin libnccl-net.so is not in the library path of ",
@@ -229,7 +226,7 @@ Finding check_efa_use(const std::vector<NodeCard>& cards) {
     if (node->locked_memory < kEnough)
       complaints.add(node->host, str("ranks on ", node->host, " may lock ", human_bytes(node->locked_memory),
                                      " of memory, but EFA requires no limit"));
-    if (!value("RDMAV_FORK_SAFE").empty())
+    if (!variables["RDMAV_FORK_SAFE"].empty())
       complaints.add(node->host,
                      str("RDMAV_FORK_SAFE is set on ", node->host, ", which EFA does not support"));
   }
