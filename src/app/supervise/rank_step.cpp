@@ -26,11 +26,9 @@ std::vector<std::string> rank_command(const StepPlace& place, const std::vector<
   if (place.tasks_per_node > 0) {
     const auto nodes = static_cast<std::int64_t>(place.nodes.size());
     // --overlap, --no-kill: a step of which a dead node is still part does not hold back or end others.
-    for (const std::string& option :
-         {str("--nodes=", nodes), str("--ntasks=", nodes * place.tasks_per_node),
-          str("--ntasks-per-node=", place.tasks_per_node), "--nodelist=" + join(place.nodes, ","),
-          std::string("--overlap"), std::string("--no-kill")})
-      command.push_back(option);
+    command.insert(command.end(), {str("--nodes=", nodes), str("--ntasks=", nodes * place.tasks_per_node),
+                                   str("--ntasks-per-node=", place.tasks_per_node),
+                                   "--nodelist=" + join(place.nodes, ","), "--overlap", "--no-kill"});
   }
   // Nothing else tells of a rank that dies before the ranks of a restart are connected.
   if (place.in_place) command.emplace_back("--wait=20");
