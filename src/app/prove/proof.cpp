@@ -317,10 +317,6 @@ std::vector<std::string> not_compared(const Recipe& recipe) {
 
 }  // namespace
 
-bool Proved::holds() const {
-  return std::ranges::all_of(differences, [](const Difference& difference) { return difference.holds(); });
-}
-
 const Proved* Proof::first_failure() const {
   for (const ProofPart& part : parts) {
     for (const Proved& run : part.runs) {

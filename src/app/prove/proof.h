@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -13,7 +14,7 @@ namespace echelon::app {
 struct Proved {
   std::string name;  ///< ranks, strategy, batch, recomputation
   std::vector<Difference> differences;
-  [[nodiscard]] bool holds() const;
+  [[nodiscard]] bool holds() const { return std::ranges::all_of(differences, &Difference::holds); }
 };
 
 /// Runs that are compared in the same respects.

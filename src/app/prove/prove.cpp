@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -55,14 +56,12 @@ void print_newest(const ProofPart& part) {
   std::cout << line << (run.holds() ? "" : "  EXCEEDED") << std::endl;
 }
 
-/// "2 ranks, full_shard, ...: gradients differs by 3.1e-02 in 'model.norm.weight', bound 3.0e-05".
+/// Of a run that exceeds a bound: "2 ranks, full_shard: gradients differs by 3.1e-02 in 'model.norm.weight',
+/// bound 3.0e-05".
 std::string describe_failure(const Proved& run) {
-  for (const Difference& difference : run.differences) {
-    if (!difference.holds())
-      return str(run.name, ": ", difference.what, " differs by ", short_number(difference.value), " in ",
-                 difference.where, ", bound ", short_number(difference.bound));
-  }
-  return "";
+  const Difference& first = *std::ranges::find_if_not(run.differences, &Difference::holds);
+  return str(run.name, ": ", first.what, " differs by ", short_number(first.value), " in ", first.where,
+             ", bound ", short_number(first.bound));
 }
 
 void print_end(const Proof& proof) {
