@@ -159,9 +159,7 @@ struct Relays {
 /// Starts mpirun. run_program() does not fit: this process works while mpirun runs, and the child needs what
 /// posix_spawn(3) lacks (death signal, inherited descriptors, the previous signal mask).
 pid_t start(const Command& command, const SignalQueue& signals, Relays& relays) {
-  std::vector<char*> arguments;
-  for (const std::string& argument : command.words) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
+  const std::vector<char*> arguments = for_exec(command.words);
   // Before fork(), so that mpirun and the ranks inherit it.
   offer_to_ranks(relays.out, relays.ranks_err);
   if (status_line::is_live()) status_line::turn_on();

@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "base/error.h"
 #include "base/process/process.h"
 #include "base/str.h"
 
@@ -27,33 +26,25 @@ void replace(int stream, pid_t owner, int descriptor) {
 
 }  // namespace
 
-OutputRelay::OutputRelay(int stream, Talk talk) : stream_(stream), talk_(talk) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    throw Error(Code::kEnvironment, "cannot make a pipe: ", fs::reason(errno));
-  exit_ = fs::Fd(ends[0]);
-  entry_ = fs::Fd(ends[1]);
-}
-
 void OutputRelay::keep_ends() const {
-  for (const fs::Fd* end : {&exit_, &entry_}) fcntl(end->get(), F_SETFD, 0);
+  for (const fs::Fd* end : {&pipe_.read, &pipe_.write}) fcntl(end->get(), F_SETFD, 0);
 }
 
 void OutputRelay::begin() {
-  entry_ = fs::Fd();
+  pipe_.write = fs::Fd();
 }
 
 pollfd OutputRelay::awaited() const {
-  if (pending_.empty()) return {.fd = exit_.get(), .events = POLLIN, .revents = 0};
+  if (pending_.empty()) return {.fd = pipe_.read.get(), .events = POLLIN, .revents = 0};
   return {.fd = stream_, .events = POLLOUT, .revents = 0};
 }
 
 void OutputRelay::pass_on() {
   if (pending_.empty()) {
     std::array<char, PIPE_BUF> taken{};  // a pipe that is ready accepts PIPE_BUF bytes without blocking
-    const ssize_t n = ::read(exit_.get(), taken.data(), taken.size());
+    const ssize_t n = ::read(pipe_.read.get(), taken.data(), taken.size());
     const bool ended = n == 0 || (n < 0 && errno != EINTR);
-    if (ended) exit_ = fs::Fd();
+    if (ended) pipe_.read = fs::Fd();
     const std::string_view bytes(taken.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
     if (!read_) return;
     if (talk_ == Talk::kPassed)

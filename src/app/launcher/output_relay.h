@@ -4,7 +4,7 @@
 #include <string>
 
 #include "app/launcher/mpirun_talk.h"
-#include "base/files/fs.h"
+#include "base/process/program.h"
 
 namespace echelon::app {
 
@@ -18,10 +18,10 @@ class OutputRelay {
   enum class Talk { kPassed, kLeftOut };
   /// `stream`: STDOUT_FILENO or STDERR_FILENO; `talk`: kLeftOut removes mpirun's own messages (MpirunTalk).
   /// Throws Error(kEnvironment).
-  explicit OutputRelay(int stream, Talk talk = Talk::kPassed);
+  explicit OutputRelay(int stream, Talk talk = Talk::kPassed) : stream_(stream), talk_(talk) {}
 
   /// The descriptor that becomes the child's stream.
-  [[nodiscard]] int entry() const { return entry_.get(); }
+  [[nodiscard]] int entry() const { return pipe_.write.get(); }
   /// Keeps both ends of the pipe open in mpirun. Call it in the child, before exec. The read end, because
   /// mpirun crashes on a write without a reader and would leave its ranks behind if this process is killed.
   /// The write end, because a pipe that only ranks write to (offer_to_ranks()) must not end before the first
@@ -32,7 +32,7 @@ class OutputRelay {
   void begin();
 
   /// The descriptor through which ranks open the pipe (offer_to_ranks()).
-  [[nodiscard]] int reader() const { return exit_.get(); }
+  [[nodiscard]] int reader() const { return pipe_.read.get(); }
 
   /// Returns the event to poll for before the next pass_on(): input, or room in the stream while output is
   /// pending.
@@ -41,7 +41,7 @@ class OutputRelay {
   /// block.
   void pass_on();
   /// Returns whether all writers have closed their ends and all their output was passed on.
-  [[nodiscard]] bool done() const { return !exit_.valid() && pending_.empty(); }
+  [[nodiscard]] bool done() const { return !pipe_.read.valid() && pending_.empty(); }
   /// Returns whether all output could be written to the stream.
   [[nodiscard]] bool whole() const { return read_; }
 
@@ -51,8 +51,7 @@ class OutputRelay {
   MpirunTalk filter_;
   bool read_ = true;     ///< whether somebody reads the stream
   std::string pending_;  ///< read from the child, not yet written to the stream
-  fs::Fd exit_;
-  fs::Fd entry_;
+  Pipe pipe_ = make_pipe();
 };
 
 /// Lets ranks write to these relays directly, without mpirun. Call it before the fork. Open MPI 5's mpirun

@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/files/fs.h"
 #include "base/not_copied.h"
 #include "base/steady_time.h"
 #include "base/str.h"
@@ -25,26 +24,6 @@ namespace echelon {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-struct Pipe {
-  fs::Fd read;
-  fs::Fd write;
-};
-
-Pipe make_pipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    throw Error(Code::kEnvironment, "cannot make a pipe: ", fs::reason(errno));
-  return {fs::Fd(ends[0]), fs::Fd(ends[1])};
-}
-
-/// The texts as execve(2) takes them. They must outlive the result.
-std::vector<char*> pointers(const std::vector<std::string>& texts) {
-  std::vector<char*> list;
-  for (const std::string& text : texts) list.push_back(const_cast<char*>(text.c_str()));
-  list.push_back(nullptr);
-  return list;
-}
 
 /// Settings of the child: its streams and, with `own_group`, a new process group, so that a kill at the
 /// deadline reaches what it started, too.
@@ -65,8 +44,8 @@ class SpawnPlan : NotCopied {
   }
   int spawn(pid_t& child, const std::vector<std::string>& argv,
             const std::vector<std::string>& environment) const {
-    const std::vector<char*> words = pointers(argv);
-    const std::vector<char*> variables = pointers(environment);
+    const std::vector<char*> words = for_exec(argv);
+    const std::vector<char*> variables = for_exec(environment);
     return ::posix_spawnp(&child, words[0], &actions_, &attributes_, words.data(),
                           environment.empty() ? environ : variables.data());
   }
@@ -161,6 +140,20 @@ Clock::time_point after(Clock::time_point start, double seconds) {
 }
 
 }  // namespace
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    throw Error(Code::kEnvironment, "cannot make a pipe: ", fs::reason(errno));
+  return {fs::Fd(ends[0]), fs::Fd(ends[1])};
+}
+
+std::vector<char*> for_exec(const std::vector<std::string>& texts) {
+  std::vector<char*> list;
+  for (const std::string& text : texts) list.push_back(const_cast<char*>(text.c_str()));
+  list.push_back(nullptr);
+  return list;
+}
 
 ProgramRun run_program(const std::vector<std::string>& argv, const ProgramOptions& options) {
   const auto start = Clock::now();

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/files/fs.h"
+
 namespace echelon {
 
 /// How a program is run.
@@ -55,5 +57,16 @@ struct ProgramRun {
 [[nodiscard]] inline ProgramRun run_program(const std::vector<std::string>& argv, double deadline_s) {
   return run_program(argv, {.deadline_s = deadline_s});
 }
+
+/// Both ends are closed in programs that are started, unless they become one of their streams.
+struct Pipe {
+  fs::Fd read;
+  fs::Fd write;
+};
+/// Throws Error(kEnvironment).
+[[nodiscard]] Pipe make_pipe();
+
+/// The texts as execve(2) takes them. They must outlive the result.
+[[nodiscard]] std::vector<char*> for_exec(const std::vector<std::string>& texts);
 
 }  // namespace echelon
