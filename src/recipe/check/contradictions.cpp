@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <set>
 
 #include "base/number.h"
 #include "base/str.h"
@@ -66,13 +67,13 @@ std::string in_place_of(std::string_view key, const Use& use, const RecipeTexts&
 }
 
 void check_uses(const Recipe& recipe, const RecipeTexts& texts, Conflicts& found) {
-  const auto is_reported = [&](std::string_view key) {
-    return std::ranges::any_of(found.all, [&](const auto& conflict) { return conflict.keys.front() == key; });
-  };
+  // A key with two choosers is told once. A conflict of its value does not hide that it has no use: whoever
+  // followed that advice would be refused again.
+  std::set<std::string_view> told;
   for (const Use& use : kUses) {
     if (is_chosen(use, recipe)) continue;
     for (const std::string_view key : words_in(use.keys)) {
-      if (!texts.is_set(key) || is_reported(key)) continue;
+      if (!texts.is_set(key) || !told.insert(key).second) continue;
       found.add({std::string(key), use.chooser}, texts.words(key), ", which ", use.chooser, ": ",
                 texts.value(use.chooser), " does not use; remove it, or set ", in_place_of(key, use, texts));
     }

@@ -138,6 +138,16 @@ TEST(Contradictions, AreReportedAloneAndEndedByTheirRemedies) {
   }
 }
 
+TEST(Contradictions, OfAKeyWithoutUseAreToldBesideThoseOfItsValue) {
+  const std::string unused =
+      ", which schedule.kind: constant does not use; remove it, or set schedule.kind: ";
+  const std::string message = test::refusal(
+      test::kSynthetic, {"schedule.kind=constant", "schedule.warmup_steps=5000", "schedule.min_lr=1"});
+  EXPECT_MENTIONS(message, "schedule.warmup_steps is 5000; expected at most train.steps",
+                  "schedule.min_lr is 1.0; expected at most optim.lr");
+  EXPECT_MENTIONS(message, "schedule.warmup_steps is 5000" + unused, "schedule.min_lr is 1.0" + unused);
+}
+
 TEST(Contradictions, ALossScaleIsUsedByWhateverIsFp16) {
   for (const char* fp16 : {"precision.preset=fp16", "precision.param=fp16", "precision.reduce=fp16",
                            "precision.output=fp16", "precision.overrides={\"*self_attn\": fp16}"}) {
