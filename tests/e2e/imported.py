@@ -299,6 +299,20 @@ class Tests(product.Case):
         said = self.train(recipe, "train.steps=3", code=5).err
         self.assertRegex(said, r"resume: [^\n]*generation_config\.json[^\n]*restore the file from a backup")
 
+    def test_special_ids_outlive_the_damage_of_a_config(self):
+        """Neither the recipe nor synthetic data say them: the model does that the run started from."""
+        self.command(product.CKPT, "import", self.make_folder(llama()), "--output", "imported")
+        recipe = next((self.folder / "imported").glob("step-*/recipe.yaml"))
+        for start, train in {"checkpoint.init_from": lambda *more: self.train(recipe, "run.dir=run", "checkpoint.init_from=imported", *STILL, *more),
+                             "model.from": self.from_folder}.items():
+            with self.subTest(start):
+                product.shutil.rmtree(self.folder / "run", ignore_errors=True)
+                train()
+                (self.checkpoints()[-1] / "config.json").unlink()
+                self.assertRegex(train("train.steps=2").err, r"warning: [^\n]*config\.json")
+                config = json.loads((self.checkpoints()[-1] / "config.json").read_text())
+                self.assertEqual([3, [5, 7]], [config[key] for key in IDS])
+
     def test_a_llama_comes_back_as_it_was(self):
         self.comes_back(llama())
 

@@ -64,6 +64,17 @@ std::optional<std::string> copy_in(const Path& source, const Path& damaged, cons
   }
 }
 
+/// A config.json; empty: there is none that can be read.
+std::string config_in(const Path& checkpoint) {
+  try {
+    std::string config =
+        checkpoint::load_attachment(checkpoint, checkpoint::load_manifest(checkpoint), kConfig);
+    return read_foreign_json(config).value.is_object() ? config : "";
+  } catch (const Error&) {
+    return "";
+  }
+}
+
 }  // namespace
 
 Differences CheckpointReview::inspect(const checkpoint::Reader& reader) {
@@ -94,6 +105,7 @@ Differences CheckpointReview::inspect(const checkpoint::Reader& reader) {
     if (name == kConfig && read_foreign_json(content).value.is_object()) config_ = content;
     if (checkpoint::is_companion_file(name)) files_.emplace(name, std::move(content));
   }
+  if (config_.empty()) config_ = other_config(reader.folder());
   if (leaves_out) compare_base();
   if (!has_recipe) {
     log::warn(
@@ -103,6 +115,20 @@ Differences CheckpointReview::inspect(const checkpoint::Reader& reader) {
   return {.model = recipe::describe(recipe::of_model(changes_)),
           .base = recipe::describe(recipe::of_base(changes_)),
           .data = recipe::describe(recipe::of_data(changes_))};
+}
+
+/// What the run started from states the same special ids as its checkpoints, in a config.json that need not
+/// be the same otherwise.
+std::string CheckpointReview::other_config(const Path& lost) const {
+  const CheckpointOptions& options = recipe_.checkpoint;
+  for (const Path& source : other_sources(lost, folder_, options.init_partial ? "" : options.init_from)) {
+    if (std::string config = config_in(source); !config.empty()) return config;
+  }
+  try {
+    return recipe_.model.from.empty() ? "" : families::config_of(recipe_.model.from);
+  } catch (const Error&) {  // the folder may be gone; the run no longer needs it
+    return "";
+  }
 }
 
 void CheckpointReview::inherit(const families::ModelWeights& weights) {
@@ -188,14 +214,6 @@ void CheckpointReview::tell_jump_of_rate(const TrainState& state, std::int64_t s
                 step, " to ", after, "; the schedule is another one than the checkpoint's"));
 }
 
-std::optional<CheckpointReview::Copy> CheckpointReview::copy_of(const checkpoint::Reader& reader,
-                                                                const std::string& name) const {
-  for (const Path& source : other_sources(reader.folder(), folder_, recipe_.checkpoint.init_from)) {
-    if (auto content = copy_in(source, reader.folder(), name)) return Copy{source, std::move(*content)};
-  }
-  return std::nullopt;
-}
-
 void CheckpointReview::make_good(const checkpoint::Reader& reader, const std::string& name,
                                  const std::string& damage) {
   if (name == kRecipe) {
@@ -203,18 +221,17 @@ void CheckpointReview::make_good(const checkpoint::Reader& reader, const std::st
         damage,
         "; changes of the recipe since then are unknown, and the next checkpoint gets this run's recipe"));
   }
-  if (name == kConfig) {
-    if (auto copy = copy_of(reader, name)) config_ = std::move(copy->content);
-  }
   if (made_.contains(name)) {
     return log::warn(str(damage, "; the next checkpoint gets a new one from ",
                          checkpoint::is_companion_file(name) ? "the data's tokenizer" : "this run's recipe"));
   }
   if (!checkpoint::is_companion_file(name) && !is_reference(name))
     return log::warn(str(damage, "; nothing needs it"));
-  if (auto copy = copy_of(reader, name)) {
-    (is_reference(name) ? reference_ : files_[name]) = std::move(copy->content);
-    return log::warn(str(damage, "; the next checkpoint gets it from '", copy->source.string(), "'"));
+  for (const Path& source : other_sources(reader.folder(), folder_, recipe_.checkpoint.init_from)) {
+    if (auto content = copy_in(source, reader.folder(), name)) {
+      (is_reference(name) ? reference_ : files_[name]) = std::move(*content);
+      return log::warn(str(damage, "; the next checkpoint gets it from '", source.string(), "'"));
+    }
   }
   throw Error(Code::kCheckpoint, damage,
               ", and neither the data, another checkpoint of the run nor checkpoint.init_from has it; "

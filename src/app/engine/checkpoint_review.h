@@ -64,12 +64,9 @@ class CheckpointReview {
   void compare(const checkpoint::Reader& reader, const std::string& then);
   void compare_start(const std::string& then) const;
   void compare_base() const;
-  struct Copy {
-    std::filesystem::path source;
-    std::string content;
-  };
-  /// A file of the checkpoint from another folder that has the same one.
-  [[nodiscard]] std::optional<Copy> copy_of(const checkpoint::Reader& reader, const std::string& name) const;
+  /// config.json from another place than the checkpoint `lost`, whose own cannot be read; empty: there is
+  /// none.
+  [[nodiscard]] std::string other_config(const std::filesystem::path& lost) const;
   [[nodiscard]] bool is_reference(const std::string& name) const;
 
   const Recipe& recipe_;
