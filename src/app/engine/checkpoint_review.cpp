@@ -138,12 +138,15 @@ void CheckpointReview::inherit(const families::ModelWeights& weights) {
   config_ = weights.config();
 }
 
-TextOptions CheckpointReview::settle_text(const RunTexts& texts, bool resumed, Communicator& comm) {
+TextOptions CheckpointReview::settle_text(RunTexts texts, bool resumed, Communicator& comm) {
   std::vector<std::int64_t> ends;
   agree(comm, "special ids", [&] {
     if (comm.rank() == 0) ends = set_ids(texts, resumed);
   });
-  return {texts.tokenizer, broadcast_value(comm, ends, "ends of texts")};
+  // Rank 0 reads a tokenizer for the checkpoints, too: one that is kept takes tens of megabytes for nothing.
+  const bool asked = recipe_.data.validation.generate > 0 || !recipe_.evaluation.tasks.empty();
+  if (!asked) texts.tokenizer.reset();
+  return {std::move(texts.tokenizer), broadcast_value(comm, ends, "ends of texts")};
 }
 
 std::vector<std::int64_t> CheckpointReview::set_ids(const RunTexts& texts, bool resumed) {

@@ -47,7 +47,7 @@ class CheckpointReview {
   /// Sets the special ids in config.json of the run's checkpoints: those that the checkpoint or folder states
   /// that the run goes on from, or else those of the data. `resumed`: from a checkpoint of the run. Returns
   /// how texts end, on all ranks alike: one that went on alone would wait for the others. Collective.
-  [[nodiscard]] TextOptions settle_text(const RunTexts& texts, bool resumed, Communicator& comm);
+  [[nodiscard]] TextOptions settle_text(RunTexts texts, bool resumed, Communicator& comm);
   /// kReferenceFile of the checkpoint, for a run of DPO; what is put here is in files().
   [[nodiscard]] std::string& reference() { return reference_; }
   /// The files that every checkpoint of this run contains.

@@ -317,7 +317,7 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   const std::unique_ptr<RunMemory> memory = open_memory(recipe.checkpoint, folder, job.info(), *comm);
   const Restored restored = bring_in(recipe, plan.seed, folder, *comm, state, review, memory.get());
   note_resumption(life, state.step);
-  const TextOptions text = review.settle_text(inputs.texts, state.step > 0, *comm);
+  const TextOptions text = review.settle_text(std::move(inputs.texts), state.step > 0, *comm);
   const TrainOptions train = in_steps(recipe, state);
   settle_reference(inputs.loaders(), state, recipe.train, *comm, stop, review.reference());
   const auto on_saved = [&life](const Checkpointer::Saved& saved) { note_save(life, saved); };
