@@ -50,7 +50,7 @@ RoomFacts room_in(const std::filesystem::path& folder) {
     const fs::NewFolder probe(folder / kProbe, Code::kEnvironment);
     fs::publish_file(probe.path() / "probe", std::string(std::size_t{1} << 16, 'x'), Code::kEnvironment);
   } catch (const Error& error) {
-    facts.fault = printable(error.what(), 200);
+    facts.fault = printable(error.what(), 400);
   }
   return facts;
 }

@@ -57,7 +57,7 @@ Writing write_here(std::optional<fs::NewFolder>& probe, const std::filesystem::p
     for (int repeat = 1; repeat < kWrites; ++repeat)
       writing.seconds = std::min(writing.seconds, timed_write(probe->path() / str("data-", repeat), bytes));
   } catch (const Error& error) {
-    writing.fault = printable(error.what(), 200);
+    writing.fault = printable(error.what(), 400);
   }
   return writing;
 }
