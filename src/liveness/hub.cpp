@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/standstill.h"
 #include "base/steady_time.h"
 #include "base/str.h"
-#include "liveness/standstill.h"
 
 namespace echelon {
 namespace {

@@ -11,13 +11,13 @@
 
 #include "base/log.h"
 #include "base/net/handshake.h"
+#include "base/standstill.h"
 #include "base/steady_time.h"
 #include "base/str.h"
 #include "base/utc_time.h"
 #include "comm/exchange.h"
 #include "liveness/median.h"
 #include "liveness/record.h"
-#include "liveness/standstill.h"
 #include "liveness/within.h"
 
 namespace echelon {

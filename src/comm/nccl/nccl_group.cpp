@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/standstill.h"
 #include "base/str.h"
 
 namespace echelon {
@@ -10,7 +11,7 @@ namespace {
 using namespace std::chrono_literals;
 constexpr auto kLook = 20ms;       // polling interval of the watchdog
 constexpr auto kLastLook = 200us;  // the same while the destructor waits for it
-constexpr auto kSpin = 50us;       // issuing a collective usually takes some microseconds: spin;
+constexpr double kSpin_s = 50e-6;  // issuing a collective usually takes some microseconds: spin;
 constexpr auto kNap = 50us;        // connecting takes seconds: sleep
 
 /// Non-blocking, so that a missing rank runs into the deadline of settle() and not into a call without end.
@@ -102,19 +103,21 @@ void NcclGroup::end_now() {
 }
 
 void NcclGroup::settle(const char* doing) {
-  const auto began = Clock::now();
+  double began_s = steady_now_s();
+  Standstill standstill;
   ncclResult_t state = ncclInProgress;
   while (true) {
     const ncclResult_t asked = ncclCommGetAsyncError(handle_->comm, &state);
     if (asked != ncclSuccess) state = asked;
     if (state != ncclInProgress) break;
     shared_.failure->check();  // abort() needs the lock that is held here
-    const auto waited = Clock::now() - began;
-    if (std::chrono::duration<double>(waited).count() > shared_.timeout_s) {
+    const double now_s = steady_now_s();
+    began_s += standstill.lost_s(now_s);
+    if (now_s - began_s > shared_.timeout_s) {
       throw Error(Code::kPeer, "NCCL group '", name(), "': ", doing, " took more than ", shared_.timeout_s,
                   " s: a rank did not reach it, or the network between the nodes is closed");
     }
-    if (waited > kSpin) std::this_thread::sleep_for(kNap);
+    if (now_s - began_s > kSpin_s) std::this_thread::sleep_for(kNap);
   }
   if (state != ncclSuccess) {
     throw Error(Code::kPeer, "NCCL group '", name(), "': ", doing, ": ", ncclGetErrorString(state), "; ",
@@ -210,9 +213,11 @@ void NcclGroup::begin_watch() {
 void NcclGroup::watch() {
   cudaSetDevice(shared_.device);
   // The deadline counts from the end of the operation before, not from the issue: a long queue is no hang.
-  auto last_end = Clock::now();
+  double last_end_s = steady_now_s();
+  Standstill standstill;
   Lock lock(mutex_);
   while (true) {
+    last_end_s += standstill.lost_s(steady_now_s());
     if (shared_.failure->text()) {
       lock.unlock();
       return abort();
@@ -221,7 +226,7 @@ void NcclGroup::watch() {
       while (!under_way_.empty() && passed(*under_way_.front().end)) {
         shared_.history->done(under_way_.front().operation.sequence);
         under_way_.pop_front();
-        last_end = Clock::now();
+        last_end_s = steady_now_s();
       }
     } catch (const Error&) {
       continue;  // the next round sees the failure
@@ -231,13 +236,14 @@ void NcclGroup::watch() {
       wake_.wait(lock, [this]() ECHELON_REQUIRES(mutex_) {
         return ending_ || !under_way_.empty() || shared_.failure->text();
       });
-      last_end = Clock::now();
+      last_end_s = steady_now_s();
+      standstill = {};
       continue;
     }
     const Operation stuck = under_way_.front().operation;
     lock.unlock();
     ask(stuck);
-    if (std::chrono::duration<double>(Clock::now() - last_end).count() > shared_.timeout_s) {
+    if (steady_now_s() - last_end_s > shared_.timeout_s) {
       shared_.failure->set(str(describe(stuck), " (operation #", stuck.sequence, " of group '", name(),
                                "') did not end within ", shared_.timeout_s,
                                " s: a rank did not reach it, issued another operation, or died; see the "
@@ -245,7 +251,7 @@ void NcclGroup::watch() {
       return abort();
     }
     lock.lock();
-    wake_.wait_for(lock, ending_ ? Clock::duration(kLastLook) : Clock::duration(kLook));
+    wake_.wait_for(lock, std::chrono::microseconds(ending_ ? kLastLook : kLook));
   }
 }
 

@@ -67,7 +67,6 @@ class NcclGroup : NotCopied {
   [[nodiscard]] const NcclShared& shared() const { return shared_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Watched {
     Operation operation;
     std::shared_ptr<CudaEvent> end;

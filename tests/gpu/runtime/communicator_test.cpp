@@ -1,8 +1,10 @@
 // comm/nccl on a stand-in for CUDA and NCCL: what a GPU would need a cluster and luck to show.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -194,6 +196,31 @@ TEST(Failure, EndsAnAllocationThatWaitsForTheDevice) {
   });
   EXPECT_MENTIONS(outcome.errors[0], "'norm'", "did not end within 0.5 s");
   EXPECT_LT(outcome.seconds_of[0], kAllocation_s / 2);
+}
+
+/// Stops all threads of this process for `seconds`, as a job that is suspended.
+void suspend(int seconds) {
+  ASSERT_EQ(std::system(str("(sleep ", seconds, "; kill -CONT ", getpid(), ") >&- 2>&- &").c_str()), 0);
+  kill(getpid(), SIGSTOP);
+}
+
+TEST(Deadlines, DoNotCountTheTimeInWhichTheJobWasSuspended) {
+  const Outcome outcome = run_ranks({.seed = 1, .ranks = 2}, 1.5, kPatience, [](Rank& rank) {
+    const auto world = rank.communicator();
+    void* norm = rank.machine.device_memory(sizeof(double));
+    const auto reduce = [&] {
+      world->all_reduce(norm, 1, DType::kF64, ReduceOp::kSum, "norm").wait();
+      (void)rank.values<double>(norm, 1);
+    };
+    reduce();
+    if (world->rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));  // rank 0 waits for this one by then
+      suspend(3);
+      for (int nap = 0; nap < 10; ++nap) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    reduce();
+  });
+  EXPECT_TRUE(outcome.clean()) << outcome.text();
 }
 
 // NCCL connects the ranks of each lane on the host, in the lane's first collective.
