@@ -178,8 +178,8 @@ void prepare_mixture(const Arguments& arguments) {
   }
 }
 
-void prepare_sources(Arguments arguments, const CLI::App& command) {
-  data::PrepareOptions& options = arguments.options;
+void prepare_sources(const Arguments& arguments, const CLI::App& command) {
+  const data::PrepareOptions& options = arguments.options;
   // Checked here, because CLI11's required() would demand them with a subcommand too.
   if (options.sources.empty()) throw CLI::RequiredError("sources");
   if (options.output.empty()) throw CLI::RequiredError("--output");
