@@ -85,6 +85,10 @@ void require_tokenizer(const char* key, const DataOptions& data, const RunTexts&
 
 }  // namespace
 
+bool asks_for_texts(const Recipe& recipe) {
+  return recipe.data.validation.generate > 0 || !recipe.evaluation.tasks.empty();
+}
+
 RunTexts run_texts(const Recipe& recipe) {
   RunTexts texts;
   if (!takes_images(recipe.model.kind)) {

@@ -18,6 +18,9 @@ struct RunTexts {
   std::vector<std::int32_t> turn_ends;         ///< of chats: what ends a turn; empty: it is not known
 };
 
+/// Returns whether the ranks of a run turn ids into texts, in validation or evaluation.
+[[nodiscard]] bool asks_for_texts(const Recipe& recipe);
+
 /// Empty for models of images. Throws Error(kData), also if the recipe asks for texts and there is no
 /// tokenizer.
 [[nodiscard]] RunTexts run_texts(const Recipe& recipe);

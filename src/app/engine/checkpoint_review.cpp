@@ -144,8 +144,7 @@ TextOptions CheckpointReview::settle_text(RunTexts texts, bool resumed, Communic
     if (comm.rank() == 0) ends = set_ids(texts, resumed);
   });
   // Rank 0 reads a tokenizer for the checkpoints, too: one that is kept takes tens of megabytes for nothing.
-  const bool asked = recipe_.data.validation.generate > 0 || !recipe_.evaluation.tasks.empty();
-  if (!asked) texts.tokenizer.reset();
+  if (!asks_for_texts(recipe_)) texts.tokenizer.reset();
   return {std::move(texts.tokenizer), broadcast_value(comm, ends, "ends of texts")};
 }
 

@@ -171,8 +171,7 @@ Inputs open_inputs(const Recipe& recipe, std::uint64_t seed, Communicator& comm)
   agree(comm, "data", [&] {
     inputs.data = make_loader(recipe.data, recipe.model, seed);
     inputs.validation = make_validation_sources(recipe.data, recipe.model, seed);
-    const bool generates = recipe.data.validation.generate > 0 || !recipe.evaluation.tasks.empty();
-    if (lead || generates) inputs.texts = run_texts(recipe);
+    if (lead || asks_for_texts(recipe)) inputs.texts = run_texts(recipe);
     inputs.evaluation = evaluation_of(recipe, inputs.texts);
     if (lead) inputs.files = attachments_of(recipe, inputs.texts);
   });
