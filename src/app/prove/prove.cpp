@@ -56,8 +56,8 @@ void print_newest(const ProofPart& part) {
   std::cout << line << (run.holds() ? "" : "  EXCEEDED") << std::endl;
 }
 
-/// Of a run that exceeds a bound: "2 ranks, full_shard: gradients differs by 3.1e-02 in 'model.norm.weight',
-/// bound 3.0e-05".
+/// Describes a run that exceeds a bound: "2 ranks, full_shard: gradients differs by 3.1e-02 in
+/// 'model.norm.weight', bound 3.0e-05".
 std::string describe_failure(const Proved& run) {
   const Difference& first = *std::ranges::find_if_not(run.differences, &Difference::holds);
   return str(run.name, ": ", first.what, " differs by ", short_number(first.value), " in ", first.where,
