@@ -6,8 +6,7 @@
 
 namespace echelon::test {
 
-/// Whether all of `text` is what a POSIX extended regular expression says. (Of std::regex, GCC 12 warns where
-/// sanitizers are on.)
+/// Whether all of `text` is what a POSIX extended regular expression says.
 inline bool matches(const std::string& text, const std::string& pattern) {
   regex_t compiled;
   if (regcomp(&compiled, ("^(" + pattern + ")$").c_str(), REG_EXTENDED | REG_NOSUB) != 0) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
-#include <regex>
 #include <set>
 
 #include "shapes/llama_family.h"
@@ -96,7 +95,12 @@ void shrink_model(ModelOptions& model, std::int64_t tokens) {
 
 /// "layers.17.mlp.*" -> "layers.*.mlp.*"
 std::string of_any_layer(const std::string& pattern) {
-  return std::regex_replace(pattern, std::regex("[*]?[0-9]+"), "*");
+  std::string any = pattern;
+  std::ranges::replace_if(
+      any, [](char c) { return c >= '0' && c <= '9'; }, '*');
+  const auto both = [](char a, char b) { return a == '*' && b == '*'; };
+  any.erase(std::unique(any.begin(), any.end(), both), any.end());
+  return any;
 }
 
 /// alpha stays, so that the scale is rarely 1. What adapts layers that are left out adapts those that are
