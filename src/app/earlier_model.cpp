@@ -39,8 +39,7 @@ EarlierModel earlier_model(const Recipe& recipe) {
       return earlier;
     }
     earlier.folder = checkpoint::newest_commit(recipe.checkpoint.init_from);
-    earlier.config =
-        checkpoint::load_attachment(earlier.folder, checkpoint::load_manifest(earlier.folder), "config.json");
+    earlier.config = checkpoint::load_attachment(earlier.folder, "config.json");
     if (!read_foreign_json(earlier.config).value.is_object()) earlier.config.clear();
   } catch (const Error&) {
     earlier.config.clear();

@@ -44,8 +44,7 @@ void check_tasks(const Recipe& recipe) {
 std::string differences(const std::filesystem::path& step, const Recipe& recipe) {
   constexpr const char* kRecipe = "recipe.yaml";
   try {
-    const auto stored = recipe::parse_stored_recipe(
-        kRecipe, checkpoint::load_attachment(step, checkpoint::load_manifest(step), kRecipe));
+    const auto stored = recipe::parse_stored_recipe(kRecipe, checkpoint::load_attachment(step, kRecipe));
     return recipe::describe(recipe::of_base(recipe::changes(stored, recipe)));
   } catch (const Error&) {
     return "";

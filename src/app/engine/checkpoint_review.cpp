@@ -67,8 +67,7 @@ std::optional<std::string> copy_in(const Path& source, const Path& damaged, cons
 /// A config.json; empty: there is none that can be read.
 std::string config_in(const Path& checkpoint) {
   try {
-    std::string config =
-        checkpoint::load_attachment(checkpoint, checkpoint::load_manifest(checkpoint), kConfig);
+    std::string config = checkpoint::load_attachment(checkpoint, kConfig);
     return read_foreign_json(config).value.is_object() ? config : "";
   } catch (const Error&) {
     return "";

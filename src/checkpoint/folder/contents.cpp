@@ -323,4 +323,8 @@ std::string load_attachment(const Path& folder, const Manifest& manifest, const 
   return content;
 }
 
+std::string load_attachment(const Path& folder, const std::string& name) {
+  return load_attachment(folder, load_manifest(folder), name);
+}
+
 }  // namespace echelon::checkpoint

@@ -74,5 +74,6 @@ struct Outline {
 /// Content of one attachment, verified.
 [[nodiscard]] std::string load_attachment(const std::filesystem::path& folder, const Manifest& manifest,
                                           const std::string& name);
+[[nodiscard]] std::string load_attachment(const std::filesystem::path& folder, const std::string& name);
 
 }  // namespace echelon::checkpoint
