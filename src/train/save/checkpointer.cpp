@@ -266,7 +266,7 @@ NextAction::Kind Checkpointer::act_on(const Ended& last, SaveRequest request, st
 }
 
 Checkpointer::Ended Checkpointer::start(TrainState& state, const std::string& id, bool waits) {
-  InFlight next{.step = state.step, .began_s = steady_now_s()};
+  InFlight next{.step = state.step, .began_s = steady_now_s(), .waited = waits};
   if (best_.is_new(state.best, state.step)) next.best = state.best;
   std::vector<checkpoint::Slice> slices;
   std::string mine;
@@ -313,7 +313,9 @@ void Checkpointer::wait_for_all() {
                    .failed = failed_here() ? 1.0 : 0.0};
     sum_fields(*comm_, ranks, "end of a save");
     if (ranks.failed > 0) hear_of_failure();
-    if (ranks.writing == 0) return log_end();
+    if (ranks.writing > 0) continue;
+    if (in_flight_->waited) in_flight_->stall_s = steady_now_s() - in_flight_->began_s;
+    return log_end();
   }
 }
 
@@ -356,8 +358,6 @@ void Checkpointer::save(TrainState& state, bool wait) {
   if (mine.outcome.in_flight()) {
     if (!wait && options_.async) return;
     wait_for_all();
-    in_flight_->stall_s = steady_now_s() - in_flight_->began_s;
-    in_flight_->waited = true;
     mine = settle(state);
   }
   (void)act_on(mine, {.begins = false, .final = wait}, state.step);
@@ -374,8 +374,10 @@ void Checkpointer::log_end() {
   if (!has_ended(status, too_late_s())) return;
   in_flight_->logged = true;
   if (status.state == RankSave::State::kFailed) {
-    const std::string text = not_saved(in_flight_->step, status.error) + kGoesOn;
-    comm_->rank() == 0 ? log::error(text) : log::note(text);
+    const std::string text = not_saved(in_flight_->step, status.error);
+    if (comm_->rank() != 0) return log::note(text);
+    if (in_flight_->waited) return;  // act_on() tells at once, and knows what comes next
+    log::error(text + kGoesOn);
     logged_failure_of_ = in_flight_->step;
     return;
   }

@@ -99,7 +99,7 @@ class Checkpointer {
     std::filesystem::path folder;
     double began_s = 0;
     double stall_s = 0;
-    bool waited = false;
+    bool waited = false;                 ///< training waits until it is complete
     std::optional<BestValidation> best;  ///< the best validation that it saves, if any
     bool logged = false;                 ///< its end has been logged on this rank
     bool given_up = false;               ///< rank 0 knows of a failure

@@ -28,13 +28,14 @@ using namespace test;  // NOLINT
 /// One rank of a run that does nothing but save.
 struct SavingRank {
   SavingRank(const std::filesystem::path& root, CheckpointOptions options, Communicator& comm,
-             checkpoint::KnownSteps known = {}, const ModelOptions& shapes = small_options())
+             checkpoint::KnownSteps known = {}, const ModelOptions& shapes = small_options(),
+             Checkpointer::OnSaved on_saved = {})
       : small(comm.rank(), comm.size(), {}, shapes),
         optim(std::make_unique<Optimizer>(OptimOptions{.kind = OptimKind::kSgd}, small.model)),
         data(make_loader({.kind = DataKind::kSyntheticTokens, .seq_len = 4}, 13, 1)),
         state{.model = small.model, .optim = *optim, .data = *data},
         folder(root, false),
-        checkpointer(options, folder, comm, {}, {}, std::move(known)) {
+        checkpointer(options, folder, comm, {}, std::move(on_saved), std::move(known)) {
     checkpointer.prepare(state, 1000);
   }
 
@@ -237,6 +238,27 @@ TEST_F(Checkpointing, ANewBestWaitsForTheSaveBeforeIt) {
   rank.save_best(11, 2.0);
   rank.save(12, true);
   EXPECT_EQ(steps_in(dir.path()), (Steps{11, 12}));
+}
+
+TEST_F(Checkpointing, TrainingWaitsForAllOfASaveThatIsNotWrittenBesideIt) {
+  std::vector<Checkpointer::Saved> saves;
+  SavingRank rank(dir.path(), {.async = false, .max_failures = 2}, comm, {}, small_options(),
+                  [&](const Checkpointer::Saved& saved) { saves.push_back(saved); });
+  rank.save(10, false);
+  rank.save(20, true);
+  ASSERT_EQ(saves.size(), 2U);
+  for (const Checkpointer::Saved& saved : saves) {
+    EXPECT_TRUE(saved.waited);
+    EXPECT_GE(saved.stall_s, saved.seconds);
+  }
+  InUse<FaultyDisk> disk(fs::disk(),
+                         {{.call = DiskCall::kFlush, .path = "shard-", .times = 3, .error = EIO}});
+  EXPECT_MENTIONS(test::said_by([&] { rank.save(30, false); }), "step 30 was not saved",
+                  "training continues");
+  for (const bool last : {false, true}) {
+    const std::string told = test::said_by([&] { EXPECT_THROW(rank.save(40, last), Error); });
+    EXPECT_EQ(told, "") << "the error tells, and that training continues were wrong";
+  }
 }
 
 TEST_F(Checkpointing, MemoryForSavesIsTakenWhenTheFirstOfThemComesNear) {
