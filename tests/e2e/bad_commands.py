@@ -188,6 +188,9 @@ class Tests(product.Case):
         self.usage("metrics", "foreign")
         (self.folder / "foreign" / "metrics.jsonl").write_text('{"step": 1, "loss": 2}\nno\n')
         self.usage("metrics", "foreign", "--to", "csv", "-o", "empty")
+        for to in ("csv", "prometheus"):
+            self.assertIn("is what the command reads", self.command(
+                product.ECHELON, "metrics", "foreign", "--to", to, "-o", "foreign/metrics.jsonl", code=2).err)
         for to in ("tensorboard", "wandb", "mlflow"):
             self.usage("metrics", "foreign", "--to", to, "-o", "foreign/metrics.jsonl")
         result = self.command(product.ECHELON, "metrics", "foreign", "--to", "csv")

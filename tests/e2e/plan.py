@@ -514,6 +514,12 @@ class Tests(product.Case):
         self.refused("--picture", "p.svg")
         self.assertEqual([], list(self.folder.iterdir()))
 
+    def test_a_picture_in_place_of_the_recipe(self):
+        recipe = self.recipe()
+        for option in ("--timeline", "--picture"):
+            result = self.command(product.ECHELON, "plan", recipe, "--gpu", "h100", option, recipe, code=2)
+            self.assertIn("is what the command reads", result.err)
+
     def test_tokens_of_a_model_of_images(self):
         self.expect(2, product.ECHELON, "plan", product.TOP / "recipes/mnist_smoke.yaml", "--gpu", "h100", "--tokens", 1e9, "--days", 1)
 

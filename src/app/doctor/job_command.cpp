@@ -153,6 +153,7 @@ void doctor_job(const JobArguments& arguments) {
 }
 
 int run(const JobArguments& arguments, const CLI::App& command) {
+  if (first_of_step()) fs::require_output(arguments.calibrate);
   if (local_ranks(arguments.ranks) <= 1) {
     doctor_job(arguments);
     return 0;

@@ -57,6 +57,8 @@ int fit(const PlanArguments& arguments, const Planner& planner) {
 }
 
 int plan(const PlanArguments& arguments) {
+  for (const std::string& output : {arguments.timeline, arguments.picture})
+    fs::require_output(output, arguments.recipe);
   LoadedRecipe loaded = load_recipe(arguments.recipe, arguments.overrides);
   if (!arguments.json) tell_which(loaded);
   check_against_model(loaded);

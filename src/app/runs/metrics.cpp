@@ -58,15 +58,15 @@ stdfs::path source_of(const std::string& run) {
 /// Standard output, or a file that exists complete or not at all.
 class Output {
  public:
-  explicit Output(stdfs::path name) : name_(std::move(name)) {}
+  Output(stdfs::path name, const stdfs::path& source) : name_(std::move(name)) {
+    fs::require_output(name_, source);
+  }
   /// The first text begins the file: one without lines leaves nothing behind.
   void write(std::string_view text) {
     if (name_.empty()) {
       std::cout << text;
       return;
     }
-    if (!file_ && stdfs::is_directory(name_))
-      throw Error(Code::kUsage, "metrics: '", name_.string(), "' is a folder; expected the name of a file");
     if (!file_) file_.emplace(fs::draft_name(name_), Code::kEnvironment);
     file_->append(text);
   }
@@ -83,7 +83,7 @@ class Output {
 
 metrics::LineCounts to_csv(const stdfs::path& source, const std::string& output) {
   metrics::CsvColumns columns;
-  Output out(output);
+  Output out(output, source);
   const metrics::LineCounts counts =
       metrics::write_csv(source, columns, [&](std::string_view text) { out.write(text); });
   out.finish();
@@ -105,10 +105,10 @@ metrics::LineCounts to_tensorboard(const stdfs::path& source, const stdfs::path&
 
 metrics::LineCounts to_prometheus(const stdfs::path& source, const std::string& output) {
   std::optional<metrics::Line> newest;
+  Output out(output, source);
   const metrics::LineCounts counts =
       metrics::for_each_line(source, [&](const metrics::Line& line) { newest = line; });
   if (!newest) return counts;
-  Output out(output);
   out.write(metrics::prometheus_page(metrics::run_label(source), *newest));
   out.finish();
   return counts;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <string>
@@ -32,6 +33,12 @@ void require_file_size_allowed(const Path& path, std::uint64_t bytes, Code code)
     return;
   throw Error(code, "cannot write '", path.string(), "': it needs ", human_bytes(bytes),
               ", but this process may write at most ", human_bytes(limit.rlim_cur), " (ulimit -f)");
+}
+
+bool is_pipe_or_device(const Path& path) {
+  struct stat info {};
+  return disk().lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode) &&
+         !S_ISLNK(info.st_mode);
 }
 
 }  // namespace
@@ -120,6 +127,8 @@ void NewFile::finish() {
 }
 
 void NewFile::rename(const Path& name) {
+  if (is_pipe_or_device(name))
+    throw Error(code_, "'", name.string(), "' is a pipe or a device and is not replaced");
   if (disk().rename(path_.c_str(), name.c_str()) != 0)
     throw system_error(code_, "rename into place", name, errno);
   path_.clear();
@@ -130,6 +139,21 @@ void NewFile::publish(const Path& name) {
   // loss of power. The name is durable once its folder is flushed.
   rename(name);
   fsync_directory(name.has_parent_path() ? name.parent_path() : Path("."), code_);
+}
+
+void require_output(const Path& path, const Path& input) {
+  if (path.empty()) return;
+  const auto refuse = [&](const char* what) {
+    throw Error(Code::kUsage, "output '", path.string(), "' is ", what, "; name another file");
+  };
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::symlink_status(path, ignored);
+  if (std::filesystem::is_directory(status)) refuse("a folder");
+  if (std::filesystem::is_symlink(status)) refuse("a link");
+  if (is_pipe_or_device(path)) refuse("a pipe or a device");
+  if (std::filesystem::equivalent(path, input, ignored)) refuse("what the command reads");
+  if (path.has_parent_path() && !std::filesystem::is_directory(path.parent_path(), ignored))
+    refuse("in a folder that is not there");
 }
 
 void publish_file(const Path& path, std::string_view text, Code code) {

@@ -51,8 +51,8 @@ class NewFile : NotCopied {
   void close();
   /// Flushes to disk and closes. The folder still needs a flush for the name to be durable.
   void finish();
-  /// Renames the file within its folder and replaces an existing file of that name. Call it after close() or
-  /// finish().
+  /// Renames the file within its folder and replaces a file or link of that name, but no pipe or device. Call
+  /// it after close() or finish().
   void rename(const Path& name);
   /// Calls rename() and flushes the folder. If that flush fails the file stays, because others may have seen
   /// the name. Call it after finish().
@@ -70,6 +70,10 @@ class NewFile : NotCopied {
   std::uint64_t appended_ = 0;      ///< bytes
   std::optional<DirectIo> direct_;  ///< from the first write_bulk() on
 };
+
+/// Throws Error(kUsage) if `path`, which a user names for an output, is a folder, a link, a pipe or a device,
+/// or the file `input`, or is in no folder. Another file may be replaced. Empty: no such output.
+void require_output(const Path& path, const Path& input = {});
 
 /// Writes a draft, fsyncs, renames it over `path`, fsyncs the folder: readers see the old or the
 /// new text, whole. A link at `path` is replaced, not written through.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <fstream>
@@ -112,6 +113,26 @@ TEST_F(NewFiles, TakeNoNameThatIsTaken) {
               str("4: cannot open for writing '", file(name).string(), "': File exists"));
   EXPECT_EQ(content("victim"), "what must not change");
   EXPECT_EQ(names(), (Names{"victim", "dangling", "soft"}));
+}
+
+TEST_F(NewFiles, ReplaceNoPipeAndNoDevice) {
+  ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(error_of([&] { publish_file(file("pipe"), "new", Code::kData); }),
+            str("4: '", file("pipe").string(), "' is a pipe or a device and is not replaced"));
+  EXPECT_EQ(error_of([&] { require_output("/dev/null"); }),
+            "2: output '/dev/null' is a pipe or a device; name another file");
+  EXPECT_EQ(names(), Names{"pipe"});
+}
+
+TEST_F(NewFiles, AsAUsersOutputReplaceWhatIsNotReadAndNoLink) {
+  publish_file(file("a"), "", Code::kUsage);
+  std::filesystem::create_symlink(file("a"), file("soft"));
+  std::filesystem::create_hard_link(file("a"), file("hard"));
+  for (const char* free : {"a", "none"}) require_output(file(free));
+  require_output("");
+  EXPECT_MENTIONS(error_of([&] { require_output(file("soft")); }), "soft' is a link");
+  EXPECT_MENTIONS(error_of([&] { require_output(file("a") / "b"); }), "is in a folder that is not there");
+  EXPECT_MENTIONS(error_of([&] { require_output(file("hard"), file("a")); }), "is what the command reads");
 }
 
 TEST_F(NewFiles, LeaveTheOldFileAndNothingElseWhereAnyCallFails) {
