@@ -192,7 +192,7 @@ std::string ModelDescription::whole_recipe() const {
   const bool pairs = takes_pairs(kind);  // of any length
   return str("# An imported model. Its data is synthetic: replace it before training.\n", recipe,
              "data:\n  kind: ", pairs ? "synthetic_pairs" : "synthetic_tokens",
-             "\n  seq_len: ", pairs ? kSequence : std::min(kSequence, options.max_positions), '\n');
+             "\n  seq_len: ", pairs ? kSequence : std::min(kSequence, longest_sequence(options)), '\n');
 }
 
 ModelDescription describe_model(const std::string& source, const std::string& what, Purpose purpose,

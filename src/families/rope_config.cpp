@@ -204,8 +204,10 @@ ConfigMembers read_rope(ModelConfig& config, ModelOptions& model, const RopeSpel
     config.require_number(kPartial, 1);
   model.rope_scaling =
       read_scaling(config, json, config.inside(stated.front().first), model.max_positions, spelling);
-  if (spelling.window_theta)
-    model.window_rope_theta = config.real_or(kLocal, *spelling.window_theta, model_ranges::kRopeTheta);
+  if (spelling.window_theta) {
+    const double theta = config.real_or(kLocal, *spelling.window_theta, model_ranges::kRopeTheta);
+    if (model.window > 0) model.window_rope_theta = theta;  // else no layer has it
+  }
   return members_of(model, std::move(json), spelling);
 }
 

@@ -96,6 +96,8 @@ MODELS = {
     "gemma3": (Gemma3ForCausalLM, Gemma3TextConfig, dict(LLAMA, num_hidden_layers=7, head_dim=10, sliding_window=3,
                                                          query_pre_attn_scalar=20, **by_layer_type(
                                                              1e6, 1e4, rope_type="linear", factor=8.0))),
+    "gemma3_whole": (Gemma3ForCausalLM, Gemma3TextConfig, dict(LLAMA, head_dim=10, **by_layer_type(1e6, 77.0),
+                                                               layer_types=["full_attention"] * LLAMA["num_hidden_layers"])),
     "gpt2": (GPT2LMHeadModel, GPT2Config, GPT2),
     "gpt2_untied": (GPT2LMHeadModel, GPT2Config, dict(GPT2, tie_word_embeddings=False, n_inner=40, resid_pdrop=0.25, embd_pdrop=0.25)),
     "t5": (T5ForConditionalGeneration, T5Config, T5),
@@ -125,6 +127,7 @@ RECIPES = {
              "dropout": "0.125", "norm_eps": "0.001"},
     "gemma3": {"kind": "gemma3_text", "head_size": "10", "window": "3", "full_attention_every": "6", "window_rope_theta": "10000",
                "query_pre_attn_scalar": "20", "  kind": "linear", "  factor": "8", "tie_embeddings": "true"},
+    "gemma3_whole": {"rope_theta": "1000000", "query_pre_attn_scalar": "256"},
     "gpt2": {"kind": "gpt2", "intermediate_size": "96", "max_positions": "32", "tie_embeddings": "true", "dropout": "0.1",
              "norm_eps": "1e-05"},
     "gpt2_untied": {"intermediate_size": "40", "tie_embeddings": "false", "dropout": "0.25"},
@@ -216,7 +219,11 @@ def check_storage(what, source, checkpoint, root):
 
 
 def check_recipe(what, said, checkpoint):
-    recipe = next(checkpoint.glob("step-*/recipe.yaml")).read_text()
+    file = next(checkpoint.glob("step-*/recipe.yaml"))
+    valid = subprocess.run([pathlib.Path(sys.argv[1]).with_name("echelon"), "validate", file], capture_output=True, text=True)
+    if valid.returncode != 0:
+        fail(f"{what}: the recipe is refused: {valid.stderr}")
+    recipe = file.read_text()
     for key, value in RECIPES[what].items():
         for text in (said, recipe):
             if f"\n  {key}: {value}\n" not in text:
