@@ -207,7 +207,7 @@ class Rank {
       staging.reset();
       for (std::uint64_t done = 0; done < state.bytes(); done += kUnit) {
         const auto n = std::min<std::uint64_t>(kUnit, state.bytes() - done);
-        std::memcpy(staging.take_free().data(),
+        std::memcpy(staging.take_free([] { return 1.0; }).data(),
                     reinterpret_cast<const std::byte*>(state.memory.data()) + done, n);
       }
     });

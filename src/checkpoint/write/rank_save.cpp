@@ -19,8 +19,8 @@
 #include "base/files/new_file.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/process/awake_clock.h"
 #include "base/process/process.h"
-#include "base/steady_time.h"
 #include "base/str.h"
 #include "checkpoint/folder/files.h"
 #include "checkpoint/folder/lease.h"
@@ -29,8 +29,6 @@
 
 namespace echelon::checkpoint {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// Tells rank 0 that a rank's save failed. File names are built in advance: where the disk works, leave()
 /// allocates nothing, unlike fs::NewFile, so a rank that runs out of memory can still report it.
@@ -71,7 +69,10 @@ struct RankSave::Work {
         rank(layout.index.rank),
         staging(std::move(memory)),
         shard(plan.folder, std::move(layout), std::move(slices), *staging,
-              {.bytes_per_s = plan.bytes_per_s, .timeout_s = plan.timeout_s, .reserves = !plan.in_memory}) {}
+              {.bytes_per_s = plan.bytes_per_s,
+               .timeout_s = plan.timeout_s,
+               .reserves = !plan.in_memory,
+               .now_s = [this] { return clock.now_s(); }}) {}
 
   void run() noexcept;
   /// Everything up to the commit. Returns the doubt in it (Status::doubt).
@@ -83,15 +84,17 @@ struct RankSave::Work {
   void tell_of_commit() noexcept;
   void end(Status how) noexcept;
   [[nodiscard]] bool commits() const { return rank == 0 && !plan.in_memory; }
+  [[nodiscard]] double age_s() const { return clock.now_s() - began_s; }
   /// Waits at most `seconds` for the end; returns whether it came.
   [[nodiscard]] bool over(double seconds) const;
 
+  AwakeClock clock;  ///< a suspended job has as much time for its save as any other
+  const double began_s = clock.now_s();
   SavePlan plan;
   FailureNote failure;
   int rank;
   std::shared_ptr<Staging> staging;
   ShardWrite shard;
-  const Clock::time_point began = Clock::now();
   std::atomic<bool> cancelled{false};
   std::string given_up ECHELON_GUARDED_BY(mutex);  ///< why
   std::unique_ptr<const FolderLease> lease;        ///< of the rank that commits, as long as it writes
@@ -103,7 +106,7 @@ struct RankSave::Work {
 void RankSave::Work::end(Status how) noexcept {
   const Lock lock(mutex);
   status = std::move(how);
-  status.seconds = seconds_since(began);
+  status.seconds = age_s();
   ended.notify_all();
 }
 
@@ -132,7 +135,7 @@ void RankSave::Work::wait_for_shards() const {
       if (!given_up.empty()) throw Error(Code::kCheckpoint, given_up);
     }
     if (cancelled) throw Error(Code::kCheckpoint, "the run ended before the save did");
-    if (seconds_since(began) > plan.timeout_s) {
+    if (age_s() > plan.timeout_s) {
       throw Error(Code::kCheckpoint, "rank ", next, "'s '", name, "' did not appear within ",
                   std::lround(plan.timeout_s),
                   " s (checkpoint.timeout_s): its disk hangs or is too slow, or the run folder is not on a "
@@ -158,7 +161,7 @@ void RankSave::Work::tell_of_commit() noexcept {
   {
     const Lock lock(mutex);
     status.committed = true;
-    status.seconds = seconds_since(began);
+    status.seconds = age_s();
   }
   try {
     if (plan.on_commit) plan.on_commit();
@@ -249,6 +252,10 @@ void RankSave::abandon() {
 void RankSave::give_up(const std::string& why) {
   const Lock lock(work_->mutex);
   work_->given_up = why;
+}
+
+double RankSave::age_s() const {
+  return work_->age_s();
 }
 
 RankSave::Status RankSave::status() const {

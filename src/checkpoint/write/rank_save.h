@@ -43,7 +43,7 @@ class RankSave : NotCopied {
     std::string doubt;  ///< rank 0: committed, but a loss of power may undo it; the reason
     bool committed =
         false;           ///< rank 0: no loss of power can undo it; while it runs, SavePlan::on_commit does
-    double seconds = 0;  ///< from the creation of the object to the end, or to the commit
+    double seconds = 0;  ///< age_s() at the end, or at the commit
   };
 
   /// Creates folder and file and reserves the space, so that a full disk shows here; then starts the thread.
@@ -63,6 +63,8 @@ class RankSave : NotCopied {
   /// Rank 0: another rank has reported its failure, not through the folder. Ends the wait for shards.
   void give_up(const std::string& why);
 
+  /// Seconds since the creation of the object, but for those in which the process was stopped.
+  [[nodiscard]] double age_s() const;
   [[nodiscard]] Status status() const;
   /// Waits at most `seconds` for the end.
   [[nodiscard]] Status wait(double seconds) const;

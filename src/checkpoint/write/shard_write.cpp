@@ -15,7 +15,6 @@
 #include "base/files/fs.h"
 #include "base/files/kill_point.h"
 #include "base/process/process.h"
-#include "base/steady_time.h"
 #include "base/str.h"
 #include "checkpoint/folder/files.h"
 #include "checkpoint/format/names.h"
@@ -54,7 +53,7 @@ ShardWrite::ShardWrite(const std::filesystem::path& folder, ShardPlan plan, std:
       slices_(std::move(slices)),
       staging_(&staging),
       limits_(limits),
-      began_s_(steady_now_s()),
+      began_s_(limits_.now_s()),
       file_(path_.string() + std::string(kUnfinished), Code::kCheckpoint) {
   if (limits_.reserves) file_.reserve(plan_.index.file_bytes);
   kill_point("reserved");
@@ -64,7 +63,7 @@ void ShardWrite::stage() {
   try {
     const ShardIndex& index = plan_.index;
     for (std::uint64_t at = index.index_bytes; at < index.file_bytes; at += Staging::kWindowBytes) {
-      const std::span<std::byte> window = staging_->take_free(deadline_s());
+      const std::span<std::byte> window = staging_->take_free([this] { return left_s(); });
       if (window.empty()) return staging_->stop();  // write() has failed, or is too late; it reports that
       const auto used = window.first(std::min<std::uint64_t>(Staging::kWindowBytes, index.file_bytes - at));
       fill(used, at);
@@ -123,27 +122,27 @@ void ShardWrite::check(std::span<const std::byte> window, std::uint64_t file_off
   }
 }
 
-double ShardWrite::deadline_s() const {
-  return limits_.timeout_s > 0 ? began_s_ + limits_.timeout_s : std::numeric_limits<double>::infinity();
+double ShardWrite::left_s() const {
+  if (limits_.timeout_s <= 0) return std::numeric_limits<double>::infinity();
+  return began_s_ + limits_.timeout_s - limits_.now_s();
 }
 
 void ShardWrite::slow_down(std::uint64_t written, double writing_since_s) const {
-  const double deadline = deadline_s();
   if (limits_.bytes_per_s > 0) {
     // Sleeps until the bytes written so far are due at the allowed rate.
     const double due =
         writing_since_s + static_cast<double>(written) / static_cast<double>(limits_.bytes_per_s);
     std::this_thread::sleep_for(
-        std::chrono::duration<double>(std::max(0.0, std::min(due, deadline) - steady_now_s())));
+        std::chrono::duration<double>(std::max(0.0, std::min(due - limits_.now_s(), left_s()))));
   }
-  if (steady_now_s() < deadline) return;
+  if (left_s() > 0) return;
   throw Error(Code::kCheckpoint, "not written within ", std::lround(limits_.timeout_s),
               " s (checkpoint.timeout_s): ", human_bytes(written), " of ",
               human_bytes(plan_.index.file_bytes), " written; the disk is too slow");
 }
 
 void ShardWrite::write_windows() {
-  const double began = steady_now_s();
+  const double began = limits_.now_s();
   const std::uint64_t first = plan_.index.index_bytes;
   for (std::uint64_t at = first; at < plan_.index.file_bytes;) {
     const std::span<std::byte> window = staging_->take_full();

@@ -1,10 +1,12 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/files/new_file.h"
+#include "base/steady_time.h"
 #include "checkpoint/format/shard_runs.h"
 #include "checkpoint/format/tensor.h"
 #include "checkpoint/write/shard_plan.h"
@@ -14,9 +16,10 @@ namespace echelon::checkpoint {
 
 /// Bounds on writing one shard.
 struct WriteLimits {
-  std::uint64_t bytes_per_s = 0;  ///< 0: as fast as the disk
-  double timeout_s = 0;           ///< from the creation of the file; 0: none
-  bool reserves = true;           ///< the space of the file when it is created
+  std::uint64_t bytes_per_s = 0;                 ///< 0: as fast as the disk
+  double timeout_s = 0;                          ///< from the creation of the file; 0: none
+  bool reserves = true;                          ///< the space of the file when it is created
+  std::function<double()> now_s = steady_now_s;  ///< the clock of both
 };
 
 /// Writes one shard with two threads: stage() copies the state, write() writes the copy to disk. The CRC-32C
@@ -50,7 +53,7 @@ class ShardWrite {
   void check(std::span<const std::byte> window, std::uint64_t file_offset);
   void write_windows();
   void slow_down(std::uint64_t written, double writing_since_s) const;
-  [[nodiscard]] double deadline_s() const;
+  [[nodiscard]] double left_s() const;  ///< until the timeout
 
   std::filesystem::path path_;
   ShardPlan plan_;

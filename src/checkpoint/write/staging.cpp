@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/steady_time.h"
 #include "base/str.h"
 
 namespace echelon::checkpoint {
@@ -81,13 +80,13 @@ void Staging::reset(std::size_t windows) {
   for (std::size_t i = 0; i < std::min(windows_, taken_); ++i) free_.push_back(window(i));
 }
 
-std::span<std::byte> Staging::take_free(double deadline_s) {
+std::span<std::byte> Staging::take_free(const std::function<double()>& left_s) {
   constexpr double kSlice_s = 3600;  // a clock cannot wait for infinity
   Lock lock(mutex_);
   while (!stopped_ && free_.empty() && taken_ >= windows_) {
-    const double left_s = deadline_s - steady_now_s();
-    if (left_s <= 0) return {};
-    changed_.wait_for(lock, std::chrono::duration<double>(std::min(left_s, kSlice_s)));
+    const double wait_s = std::min(left_s(), kSlice_s);
+    if (wait_s <= 0) return {};
+    changed_.wait_for(lock, std::chrono::duration<double>(wait_s));
   }
   if (stopped_) return {};
   if (free_.empty()) return window(taken_++);  // its pages are touched as it is filled

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <limits>
+#include <functional>
 #include <span>
 #include <stop_token>
 #include <thread>
@@ -34,9 +34,9 @@ class Staging : NotCopied {
   /// do nothing.
   void warm_up();
 
-  /// Filling thread: the next window, page-aligned; waits for one to become free, until `deadline_s`
-  /// (a time of steady_now_s()). Empty when stopped, or too late.
-  [[nodiscard]] std::span<std::byte> take_free(double deadline_s = std::numeric_limits<double>::infinity());
+  /// Filling thread: the next window, page-aligned; waits for one to become free as long as `left_s()`, the
+  /// seconds that are left, is above 0. Empty when stopped, or too late.
+  [[nodiscard]] std::span<std::byte> take_free(const std::function<double()>& left_s);
   /// Filling thread: the window is full; its size may be less than the whole window.
   void put_full(std::span<std::byte> window);
   /// Writing thread: the oldest full window; waits for one. Empty when stopped.

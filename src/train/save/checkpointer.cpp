@@ -45,8 +45,8 @@ struct SaveSums {
 };
 
 /// Has a rank's part ended, or is it committed and takes too long to remove what is older?
-bool has_ended(const RankSave::Status& status, double too_late_s) {
-  return status.state != RankSave::State::kRunning || (status.committed && steady_now_s() >= too_late_s);
+bool has_ended(const RankSave::Status& status, bool late) {
+  return status.state != RankSave::State::kRunning || (status.committed && late);
 }
 
 /// The first text that is not empty, in rank order.
@@ -142,7 +142,7 @@ bool Checkpointer::due_by_step(std::int64_t step) const {
 
 std::optional<double> Checkpointer::in_flight_s() const {
   if (!in_flight_ || in_flight_->logged) return std::nullopt;
-  return steady_now_s() - in_flight_->began_s;
+  return in_flight_->age_s();
 }
 
 bool Checkpointer::due_by_time() const {
@@ -178,8 +178,8 @@ checkpoint::SavePlan Checkpointer::plan(const TrainState& state, const std::file
   return plan;
 }
 
-double Checkpointer::too_late_s() const {
-  return in_flight_->began_s + static_cast<double>(options_.timeout_s) + kGrace_s;
+bool Checkpointer::is_late() const {
+  return in_flight_->age_s() >= static_cast<double>(options_.timeout_s) + kGrace_s;
 }
 
 SaveReport Checkpointer::report() const {
@@ -188,17 +188,17 @@ SaveReport Checkpointer::report() const {
     SaveReport mine;
     if (in_flight_) {
       const RankSave::Status status = in_flight_->save->status();
-      const double age = steady_now_s() - in_flight_->began_s;
       if (status.state == RankSave::State::kFailed) {
         mine = {.state = State::kFailed, .error = status.error};
-      } else if (has_ended(status, too_late_s())) {
+      } else if (has_ended(status, is_late())) {
         mine.state = status.doubt.empty() ? State::kDone : State::kUncertain;
-      } else if (steady_now_s() < too_late_s()) {
+      } else if (!is_late()) {
         mine.state = State::kWriting;
       } else {
-        mine = {.state = State::kHanging,
-                .error = str("rank ", comm_->rank(), " has been writing for ", std::lround(age),
-                             " s (checkpoint.timeout_s: ", options_.timeout_s, "): its disk hangs")};
+        mine = {
+            .state = State::kHanging,
+            .error = str("rank ", comm_->rank(), " has been writing for ", std::lround(in_flight_->age_s()),
+                         " s (checkpoint.timeout_s: ", options_.timeout_s, "): its disk hangs")};
       }
     }
     const bool writes = mine.state == State::kWriting || mine.state == State::kHanging;
@@ -279,6 +279,7 @@ Checkpointer::Ended Checkpointer::start(TrainState& state, const std::string& id
     wanted.waits = waits;
     next.save = std::make_unique<RankSave>(std::move(wanted), checkpoint::replan_shard(*layout_, id),
                                            std::move(slices), staging_);
+    next.before_s = steady_now_s() - next.began_s;
   } catch (...) {  // whatever it is: the others wait for a word
     mine = caught();
   }
@@ -297,7 +298,7 @@ Checkpointer::Ended Checkpointer::start(TrainState& state, const std::string& id
   // A pipe is as slow as the disk, and not all ranks have as much to write: of replicas one writes.
   waits ? agree_at_length(*comm_, "copy of the state", stage) : stage();
   state.model.groups().world().check_failure();
-  next.stall_s = steady_now_s() - next.began_s;
+  next.stall_s = next.age_s();
   in_flight_ = std::move(next);
   ended.outcome.state = SaveOutcome::State::kWriting;
   return ended;
@@ -305,16 +306,14 @@ Checkpointer::Ended Checkpointer::start(TrainState& state, const std::string& id
 
 void Checkpointer::wait_for_all() {
   if (!in_flight_) return;
-  const double until_s = too_late_s();
   // Short waits: one collective that waits for a slow disk would exceed its deadline.
   for (double slice_s = 0.05;; slice_s = std::min(2 * slice_s, 1.0)) {
     const bool running = in_flight_->save->wait(slice_s).state == RankSave::State::kRunning;
-    SaveSums ranks{.writing = running && steady_now_s() < until_s ? 1.0 : 0.0,
-                   .failed = failed_here() ? 1.0 : 0.0};
+    SaveSums ranks{.writing = running && !is_late() ? 1.0 : 0.0, .failed = failed_here() ? 1.0 : 0.0};
     sum_fields(*comm_, ranks, "end of a save");
     if (ranks.failed > 0) hear_of_failure();
     if (ranks.writing > 0) continue;
-    if (in_flight_->waited) in_flight_->stall_s = steady_now_s() - in_flight_->began_s;
+    if (in_flight_->waited) in_flight_->stall_s = in_flight_->age_s();
     return log_end();
   }
 }
@@ -359,6 +358,7 @@ void Checkpointer::save(TrainState& state, bool wait) {
     if (!wait && options_.async) return;
     wait_for_all();
     mine = settle(state);
+    if (in_flight_) in_flight_->waited = false;  // it hangs, and training goes on
   }
   (void)act_on(mine, {.begins = false, .final = wait}, state.step);
 }
@@ -371,12 +371,12 @@ void Checkpointer::poll(std::int64_t step) {
 void Checkpointer::log_end() {
   if (!in_flight_ || in_flight_->logged) return;
   const RankSave::Status status = in_flight_->save->status();
-  if (!has_ended(status, too_late_s())) return;
+  if (!has_ended(status, is_late())) return;
   in_flight_->logged = true;
   if (status.state == RankSave::State::kFailed) {
     const std::string text = not_saved(in_flight_->step, status.error);
-    if (comm_->rank() != 0) return log::note(text);
-    if (in_flight_->waited) return;  // act_on() tells at once, and knows what comes next
+    // Of one that training waits for, act_on() tells at once, and knows what comes next.
+    if (comm_->rank() != 0 || in_flight_->waited) return log::note(text);
     log::error(text + kGoesOn);
     logged_failure_of_ = in_flight_->step;
     return;

@@ -98,18 +98,20 @@ class Checkpointer {
     std::int64_t step = 0;
     std::filesystem::path folder;
     double began_s = 0;
+    double before_s = 0;  ///< from then to the creation of `save`
     double stall_s = 0;
     bool waited = false;                 ///< training waits until it is complete
     std::optional<BestValidation> best;  ///< the best validation that it saves, if any
     bool logged = false;                 ///< its end has been logged on this rank
     bool given_up = false;               ///< rank 0 knows of a failure
+    [[nodiscard]] double age_s() const { return before_s + save->age_s(); }  ///< pauses left out
   };
   /// Outcome of the save of `step`.
   struct Ended {
     SaveOutcome outcome;
     std::int64_t step = 0;
   };
-  [[nodiscard]] double too_late_s() const;  ///< when the save in flight counts as hanging
+  [[nodiscard]] bool is_late() const;  ///< does the save in flight count as hanging?
   [[nodiscard]] SaveReport report() const;
   /// Exchanges the reports. A save that has ended on all ranks is then no longer in flight. Collective.
   [[nodiscard]] Ended settle(TrainState& state);

@@ -1,10 +1,8 @@
 // comm/nccl on a stand-in for CUDA and NCCL: what a GPU would need a cluster and luck to show.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -16,6 +14,7 @@
 #include "comm/agree.h"
 #include "gpu/runtime/ranks.h"
 #include "support/matches.h"
+#include "support/suspend.h"
 
 namespace echelon::test {
 namespace {
@@ -198,12 +197,6 @@ TEST(Failure, EndsAnAllocationThatWaitsForTheDevice) {
   EXPECT_LT(outcome.seconds_of[0], kAllocation_s / 2);
 }
 
-/// Stops all threads of this process for `seconds`, as a job that is suspended.
-void suspend(int seconds) {
-  ASSERT_EQ(std::system(str("(sleep ", seconds, "; kill -CONT ", getpid(), ") >&- 2>&- &").c_str()), 0);
-  kill(getpid(), SIGSTOP);
-}
-
 TEST(Deadlines, DoNotCountTheTimeInWhichTheJobWasSuspended) {
   const Outcome outcome = run_ranks({.seed = 1, .ranks = 2}, 1.5, kPatience, [](Rank& rank) {
     const auto world = rank.communicator();
@@ -215,7 +208,7 @@ TEST(Deadlines, DoNotCountTheTimeInWhichTheJobWasSuspended) {
     reduce();
     if (world->rank() == 1) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));  // rank 0 waits for this one by then
-      suspend(3);
+      test::suspend(3);
       for (int nap = 0; nap < 10; ++nap) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
     reduce();

@@ -17,6 +17,7 @@
 #include "support/in_temp_dir.h"
 #include "support/matches.h"
 #include "support/refusal.h"
+#include "support/suspend.h"
 #include "support/thread_ranks.h"
 #include "unit/train/small_model.h"
 
@@ -116,6 +117,22 @@ TEST_F(Checkpointing, ASlowRemovalOfAnOlderCheckpointIsNoFailedSave) {
   EXPECT_MENTIONS(testing::internal::GetCapturedStderr(), "saved step 3 in ");
   EXPECT_TRUE(begun);
   EXPECT_EQ(rank.checkpointer.known().newest_commit, 3);
+}
+
+TEST_F(Checkpointing, TheTimeInWhichTheJobWasSuspendedIsNotThatOfASave) {
+  double took_s = 0;
+  SavingRank rank(dir.path(), {.timeout_s = 2}, comm, {}, small_options(),
+                  [&](const Checkpointer::Saved& saved) { took_s = saved.seconds; });
+  InUse<FaultyDisk> disk(
+      fs::disk(),
+      {{.call = DiskCall::kWrite, .path = "shard-", .does = Fault::Does::kDelay, .milliseconds = 1500}});
+  rank.save(1, false);
+  suspend(4);
+  rank.checkpointer.wait_for_all();
+  EXPECT_TRUE(rank.checkpointer.hear_of_end(rank.state));
+  EXPECT_EQ(steps_in(dir.path()), Steps{1});
+  EXPECT_GT(took_s, 0);
+  EXPECT_LT(took_s, 3);
 }
 
 // With replicas of the state some ranks write, and the others have nothing to do.
