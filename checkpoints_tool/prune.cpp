@@ -163,12 +163,17 @@ namespace {
 
 /// Adds the memory that a killed job left on this node, unless the run is going on.
 void add_memory(const Path& run, std::vector<Leftover>& leftovers) {
-  const Path folder = checkpoint::identity_of(run).folder;
+  const checkpoint::MemoryIdentity identity = checkpoint::identity_of(run);
+  const Path& folder = identity.folder;
   std::error_code ignored;
   if (folder.empty() || !std::filesystem::exists(std::filesystem::symlink_status(folder, ignored))) return;
   std::string why;
   try {
     if (checkpoint::memory_in_use(folder)) why = "it is in use";
+    if (!checkpoint::is_of(identity, run))
+      why =
+          "they belong to the run folder from which this one was copied or moved; if that is gone, remove "
+          "them by hand";
   } catch (const Error& e) {
     why = e.what();
   }

@@ -253,6 +253,8 @@ class Tests(product.Case):
         self.memory_recipe()
         self.kill_in("memory_whole:0:2")
         self.assertIn("would remove 1", self.command(product.CKPT, "gc", "run").out)
+        shutil.copytree(self.folder / "run", self.folder / "copy")
+        self.assertIn("from which this one was copied", self.command(product.CKPT, "gc", "copy", "--yes").err)
         self.assertNotEqual([], self.files())
         self.assertIn("removed 1 of 1", self.command(product.CKPT, "gc", "run", "--yes").out)
         self.assertEqual([], self.files())

@@ -156,6 +156,10 @@ MemoryIdentity identity_of(const Path& run) {
   return identity;
 }
 
+bool is_of(const MemoryIdentity& identity, const Path& run) {
+  return identity.folder == folder_of(run, identity.folder.parent_path().parent_path());
+}
+
 MemoryIdentity identify_run(const Path& run, const Path& memory_dir) {
   MemoryIdentity known;
   try {

@@ -29,6 +29,8 @@ inline constexpr std::string_view kMemoryFile = ".memory.json";
 /// What a run folder says; its id is empty if it says nothing. Throws Error(kCheckpoint) for a file that is
 /// damaged or names a folder that no run of this user makes.
 [[nodiscard]] MemoryIdentity identity_of(const std::filesystem::path& run);
+/// False for a run folder that was copied or moved with its file: the identity is that of the run left there.
+[[nodiscard]] bool is_of(const MemoryIdentity& identity, const std::filesystem::path& run);
 
 /// A run's folder in the memory of this node. Its users are the ranks of one job on one node; the first of
 /// them holds its lock. Whatever stands at its path later, this process works in the folder that it checked
