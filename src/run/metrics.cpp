@@ -1,6 +1,7 @@
 #include "run/metrics.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +9,7 @@
 #include <span>
 #include <sstream>
 
+#include "base/files/disk.h"
 #include "base/files/new_file.h"
 #include "base/files/own_file.h"
 #include "base/foreign_json.h"
@@ -107,12 +109,14 @@ void MetricsFile::append(const StepMetrics& m) {
 
 void MetricsFile::write(std::int64_t step, const std::string& line) {
   const std::string text = str(torn_ ? "\n" : "", line, "\n");
+  struct stat before {};
+  const bool known = fs::disk().fstat(file_.get(), &before) == 0;
   try {
     fs::write_at(file_, 0, std::as_bytes(std::span(text)), Code::kEnvironment, path_);
     torn_ = false;
   } catch (const Error& e) {
-    // A full disk must not end a run whose weights are fine; a torn line is dropped at the next resume.
-    torn_ = true;
+    // A full disk must not end a run whose weights are fine, nor leave part of a line.
+    torn_ = !known || fs::disk().ftruncate(file_.get(), before.st_size) != 0;
     log::warn(str("step ", step, " is missing from the metrics: ", e.what()));
   }
 }
