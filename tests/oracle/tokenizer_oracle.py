@@ -335,6 +335,9 @@ def check_sentencepiece(echelon, texts, sources, folder):
     kinds = {
         "T5": dict(model_type="unigram", pad_id=0, eos_id=1, unk_id=2, bos_id=-1, max_sentence_length=4192,
                    user_defined_symbols=[f"<extra_id_{i}>" for i in range(10)]),
+        "unigram bytes": dict(model_type="unigram", byte_fallback=True, remove_extra_whitespaces=False),
+        "unigram of spaces": dict(model_type="unigram", byte_fallback=True, normalization_rule_name="identity",
+                                  remove_extra_whitespaces=False, allow_whitespace_only_pieces=True),
         "Llama 2": dict(model_type="bpe", byte_fallback=True, split_digits=True, normalization_rule_name="identity",
                         remove_extra_whitespaces=False),
         "verbatim": dict(model_type="bpe", byte_fallback=True, normalization_rule_name="identity", add_dummy_prefix=False,
@@ -357,7 +360,9 @@ def check_sentencepiece(echelon, texts, sources, folder):
 def is_long_cluster(cluster):
     """Letters with marks, and Korean by its parts: `tokenizers` looks up the whole where it has less than six bytes, then
     each character; sentencepiece the longest beginning."""
-    return len(cluster) > 2 or (len(cluster) == 2 and len(cluster.encode()) > 5)
+    if len(cluster) != 2 or cluster == "\r\n":
+        return len(cluster) > 2
+    return len(cluster.encode()) > 5 or cluster[0] == SIGN or unicodedata.normalize("NFKC", cluster[0]) != cluster[0]
 
 
 def are_tied(oracle, ids, others):
@@ -370,15 +375,17 @@ def check_as_json(echelon, name, path, oracle, given):
     """The tokenizer.json that exports have for a sentencepiece model."""
     text = subprocess.run([echelon.program, "--json", path], capture_output=True, check=True).stdout.decode()
     tokenizer = Tokenizer.from_str(text)
-    # There the names of special symbols are these symbols.
-    apart = [oracle.id_to_piece(i) for i in range(len(oracle)) if oracle.is_control(i) or oracle.is_unknown(i)]
-    plain = [text for text in given if len(text) < 100_000 and not any(part in text for part in apart)
+    # There the names of special symbols, and of a unigram model's bytes, are these.
+    apart = [oracle.id_to_piece(i) for i in range(len(oracle)) if oracle.is_control(i) or oracle.is_unknown(i) or oracle.is_byte(i)]
+    # Of a text of which the normalizer leaves nothing, sentencepiece has the space in front.
+    nothing = [oracle.piece_to_id(SIGN)]
+    plain = [text for text in given if len(text) < 100_000 and not any(part in text for part in apart) and oracle.encode(text) != nothing
              and not any(map(is_long_cluster, regex.findall(r"\X", text)))]
     assert len(plain) > len(given) / 2, (name, len(plain), len(given))
     expected = [(ids, None) for ids in oracle.encode(plain)]
     found = [(encoding.ids, None) for encoding in tokenizer.encode_batch(plain, add_special_tokens=False)]
     ties = [at for at, (one, other) in enumerate(zip(expected, found)) if are_tied(oracle, one[0], other[0])]
-    assert len(ties) < len(plain) / 100, (name, len(ties))
+    assert len(ties) < len(plain) / 10, (name, len(ties))  # a run of spaces is cut into the same pieces in two orders
     for at in ties:
         found[at] = expected[at]
     compare(f"tokenizer.json of sentencepiece {name}", plain, expected, found)

@@ -105,39 +105,58 @@ Json sequence(const char* name, const Json& steps) {
   return {{"type", "Sequence"}, {name, steps}};
 }
 
-/// How text becomes what BPE merges, and back: spaces are written as kSpaceSign.
-void add_bpe_steps(const SentencepieceTraits& traits, Json& root) {
-  Json normalizers = Json::array();
-  if (traits.add_dummy_prefix) normalizers.push_back({{"type", "Prepend"}, {"prepend", kSpaceSign}});
-  normalizers.push_back(replaced({{"String", " "}}, kSpaceSign));
+Json prepended() {
+  return {{"type", "Prepend"}, {"prepend", kSpaceSign}};
+}
+
+/// Joins pieces, and bytes that stand for a character that no piece has.
+Json decoder_of_bytes(const SentencepieceTraits& traits) {
   Json decoders = Json::array({replaced({{"String", kSpaceSign}}, " ")});
   decoders.push_back({{"type", "ByteFallback"}});
   decoders.push_back({{"type", "Fuse"}});
   if (traits.add_dummy_prefix)
     decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  return sequence("decoders", decoders);
+}
+
+/// How text becomes what BPE merges, and back: spaces are written as kSpaceSign.
+void add_bpe_steps(const SentencepieceTraits& traits, Json& root) {
+  Json normalizers = Json::array();
+  if (traits.add_dummy_prefix) normalizers.push_back(prepended());
+  normalizers.push_back(replaced({{"String", " "}}, kSpaceSign));
   root["normalizer"] = sequence("normalizers", normalizers);
   root["pre_tokenizer"] = nullptr;
-  root["decoder"] = sequence("decoders", decoders);
+  root["decoder"] = decoder_of_bytes(traits);
 }
 
 /// Adds the steps for the words of a unigram model.
 void add_unigram_steps(const SentencepieceTraits& traits, Json& root) {
   Json normalizers = Json::array();
-  if (!traits.normalizer_table.empty())
+  if (!traits.normalizer_table.empty()) {
+    const NormalizerTable table(traits.normalizer_table);
+    // Precompiled replaces both characters by what the table has for the first.
+    if (const auto first = table.find("\r"); first && !traits.remove_extra_whitespaces)
+      normalizers.push_back(replaced({{"String", "\r\n"}}, str(*first, table.find("\n").value_or("\n"))));
     normalizers.push_back(
         {{"type", "Precompiled"}, {"precompiled_charsmap", to_base64(traits.normalizer_table)}});
+  }
   if (traits.remove_extra_whitespaces) {
     // Not "Strip": that takes away U+0085 too, which sentencepiece has as a character.
     normalizers.push_back(replaced({{"Regex", R"(\A +| +\z)"}}, ""));
     normalizers.push_back(replaced({{"Regex", " {2,}"}}, " "));
+  } else if (traits.add_dummy_prefix) {  // Metaspace adds none to a text that begins with a space
+    normalizers.push_back(prepended());
   }
+  const bool of_words = std::ranges::none_of(traits.pieces, [](const SentencepiecePiece& piece) {
+    return piece.text.find(kSpaceSign, 1) != std::string::npos;
+  });
   const Json words{{"type", "Metaspace"},
                    {"replacement", kSpaceSign},
                    {"prepend_scheme", traits.add_dummy_prefix ? "always" : "never"},
-                   {"split", true}};
+                   {"split", of_words}};
   root["normalizer"] = normalizers.empty() ? Json(nullptr) : sequence("normalizers", normalizers);
   root["pre_tokenizer"] = words;
-  root["decoder"] = words;
+  root["decoder"] = traits.byte_fallback ? decoder_of_bytes(traits) : words;
 }
 
 /// Symbols that an added token stands for, by id. The parts of the text between added tokens are encoded
