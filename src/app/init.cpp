@@ -173,8 +173,9 @@ PlanTarget read_machines(const std::string& text) {
   int nodes = 0;
   int per_node = 0;
   char times = 0;
+  std::string more;
   in >> nodes >> times >> per_node >> machines.gpu;
-  if (!in || times != 'x' || nodes < 1 || per_node < 1 || nodes > 100'000 || per_node > 1024)
+  if (!in || in >> more || times != 'x' || nodes < 1 || per_node < 1 || nodes > 100'000 || per_node > 1024)
     throw Error(Code::kUsage, '\'', printable(text),
                 "'; expected NODES x RANKS DEVICE, such as 2 x 8 h100, or 1 x 2 cpu");
   if (machines.gpu != "cpu") machines.gpu = forecast::find_device(machines.gpu).name;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <variant>
@@ -189,6 +190,8 @@ int main(int argc, char** argv) {
     return status;
   } catch (const echelon::Error& error) {
     return fail(error);
+  } catch (const std::filesystem::filesystem_error&) {  // a loop of links, a name that is too long
+    return fail(echelon::Error(echelon::Code::kEnvironment, echelon::caught()));
   } catch (const std::exception&) {
     return fail(echelon::Error(echelon::Code::kEnvironment, "unexpected: ", echelon::caught()));
   }

@@ -1,6 +1,7 @@
 #include "base/caught.h"
 
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <string_view>
 #include <system_error>
@@ -14,6 +15,9 @@ std::string caught() noexcept {
       throw;
     } catch (const std::bad_alloc&) {
       return "out of memory";
+    } catch (const std::filesystem::filesystem_error& e) {
+      if (e.path1().empty()) return e.what();
+      return "'" + e.path1().string() + "': " + e.code().message();
     } catch (const std::system_error& e) {
       if (e.code() != std::errc::resource_unavailable_try_again) return e.what();
       return "cannot start a thread: raise the limit of processes (ulimit -u, pids.max of a container) or of "

@@ -68,7 +68,8 @@ class Tests(product.Case):
         self.prepare()
         for wrong in (("train",), ("pretrain", "llama_7"), ("pretrain", "llama_7b", "nowhere"),
                       ("pretrain", "llama_7b", "data", "2 h100"), ("pretrain", "llama_7b", "data", "1 x 1 h1000"),
-                      ("pretrain", "llama_7b", "data", "1 x 1 cpu", "0"), ("lora", "nowhere")):
+                      ("pretrain", "llama_7b", "data", "1 x 1 cpu", "0"), ("lora", "nowhere"),
+                      ("pretrain", "llama_7b", "data", "1 x 1 cpu 2")):
             self.expect(2, product.ECHELON, "init", "first.yaml", *[word for pair in zip(QUESTIONS, wrong) for word in pair])
         self.command(product.ECHELON, "prepare", "a=data-text/0.txt", "b=data-text/1.txt", "--weight", "a=1", "--weight", "b=1",
                      "-o", "mix", "--train-tokenizer", 320)
@@ -76,6 +77,8 @@ class Tests(product.Case):
         self.expect(2, product.ECHELON, "init", "first.yaml", "--goal", "pretrain", "--model", "llama_7b")
         self.init(*PRETRAIN)
         self.expect(2, product.ECHELON, "init", "first.yaml")
+        long = self.command(product.ECHELON, "init", "n" * 300, code=3).err
+        self.assertEqual(f"echelon: '{'n' * 300}': File name too long\n", long)
 
     def test_at_a_terminal_a_wrong_answer_is_asked_for_again(self):
         self.prepare()
