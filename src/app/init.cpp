@@ -313,7 +313,7 @@ std::vector<std::string> fitting(PlanTarget machines, const std::string& text) {
 }
 
 void init(const InitArguments& arguments) {
-  if (std::filesystem::exists(arguments.output))
+  if (std::filesystem::exists(std::filesystem::symlink_status(arguments.output)))
     throw Error(Code::kUsage, "init: '", printable(arguments.output),
                 "' exists and is not overwritten; name another file");
   const Answers answers = ask_all(arguments);

@@ -83,7 +83,7 @@ void translate_file(const std::string& name, const std::string& output, int rank
     std::cout << recipe;
     return;
   }
-  if (std::filesystem::exists(output))
+  if (std::filesystem::exists(std::filesystem::symlink_status(output)))
     throw Error(Code::kUsage, "recipes from: '", printable(output), "' exists and is not overwritten");
   fs::publish_file(output, recipe, Code::kUsage);
   std::cout << output << '\n';

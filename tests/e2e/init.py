@@ -79,6 +79,8 @@ class Tests(product.Case):
         self.expect(2, product.ECHELON, "init", "first.yaml")
         long = self.command(product.ECHELON, "init", "n" * 300, code=3).err
         self.assertEqual(f"echelon: '{'n' * 300}': File name too long\n", long)
+        (self.folder / "link.yaml").symlink_to("nowhere")
+        self.assertIn("is not overwritten", self.command(product.ECHELON, "init", "link.yaml", code=2).err)
 
     def test_at_a_terminal_a_wrong_answer_is_asked_for_again(self):
         self.prepare()
