@@ -115,6 +115,7 @@ class Tests(product.Case):
         long = "alpha beta gamma " * 40
         result = self.command(product.ECHELON, "sample", "run", "--prompt", long, "--tokens", 4)
         self.assertTrue(result.out.startswith(long.strip()), result.out)
+        self.assertRegex(result.err, r"a prompt has \d+ tokens; with --tokens 4 the model takes its last \d+\n")
 
     def test_validation_measures_each_source_as_a_run_on_it_alone_does(self):
         self.prepare()

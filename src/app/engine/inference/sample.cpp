@@ -49,7 +49,7 @@ class Conversation {
 
   /// The prompt's ids in the form that `echelon prepare` gives to the start of a document, or to a source
   /// text for encoder-decoders; of a conversation, what was said before as well. A prompt that is too long
-  /// for the model loses its beginning; a conversation that is, is refused.
+  /// for the model loses its beginning, with a warning; a conversation that is, is refused.
   [[nodiscard]] std::vector<std::int64_t> ids(const std::string& prompt) const {
     if (chat_ != nullptr) return of_chat(prompt);
     const std::vector<std::int32_t> encoded = tokenizer_.encode(prompt);
@@ -60,7 +60,11 @@ class Conversation {
       throw Error(Code::kUsage, "a prompt is empty and the tokenizer has no start token: give some text");
     require_known(ids);
     const auto size = static_cast<std::int64_t>(ids.size());
-    if (!encodes_ && size > longest_) ids.erase(ids.begin(), ids.end() - longest_);
+    if (!encodes_ && size > longest_) {
+      log::warn(str("a prompt has ", size, " tokens; with --tokens ", search_.max_new_tokens,
+                    " the model takes its last ", longest_));
+      ids.erase(ids.begin(), ids.end() - longest_);
+    }
     return ids;
   }
 
