@@ -217,7 +217,8 @@ void NcclGroup::watch() {
   Standstill standstill;
   Lock lock(mutex_);
   while (true) {
-    last_end_s += standstill.lost_s(steady_now_s());
+    const double now_s = steady_now_s();  // the only one that is judged: a stop may come at any line
+    last_end_s += standstill.lost_s(now_s);
     if (shared_.failure->text()) {
       lock.unlock();
       return abort();
@@ -243,7 +244,7 @@ void NcclGroup::watch() {
     const Operation stuck = under_way_.front().operation;
     lock.unlock();
     ask(stuck);
-    if (steady_now_s() - last_end_s > shared_.timeout_s) {
+    if (now_s - last_end_s > shared_.timeout_s) {
       shared_.failure->set(str(describe(stuck), " (operation #", stuck.sequence, " of group '", name(),
                                "') did not end within ", shared_.timeout_s,
                                " s: a rank did not reach it, issued another operation, or died; see the "
