@@ -150,7 +150,7 @@ void require_output(const Path& path, const Path& input) {
   const std::filesystem::file_status status = std::filesystem::symlink_status(path, ignored);
   if (std::filesystem::is_directory(status)) refuse("a folder");
   if (std::filesystem::is_symlink(status)) refuse("a link");
-  if (is_pipe_or_device(path)) refuse("a pipe or a device");
+  if (std::filesystem::is_other(status)) refuse("a pipe or a device");
   if (std::filesystem::equivalent(path, input, ignored)) refuse("what the command reads");
   if (path.has_parent_path() && !std::filesystem::is_directory(path.parent_path(), ignored))
     refuse("in a folder that is not there");
