@@ -188,11 +188,12 @@ SaveReport Checkpointer::report() const {
     SaveReport mine;
     if (in_flight_) {
       const RankSave::Status status = in_flight_->save->status();
+      const bool late = is_late();
       if (status.state == RankSave::State::kFailed) {
         mine = {.state = State::kFailed, .error = status.error};
-      } else if (has_ended(status, is_late())) {
+      } else if (has_ended(status, late)) {
         mine.state = status.doubt.empty() ? State::kDone : State::kUncertain;
-      } else if (!is_late()) {
+      } else if (!late) {
         mine.state = State::kWriting;
       } else {
         mine = {
@@ -375,7 +376,7 @@ void Checkpointer::log_end() {
   in_flight_->logged = true;
   if (status.state == RankSave::State::kFailed) {
     const std::string text = not_saved(in_flight_->step, status.error);
-    // Of one that training waits for, act_on() tells at once, and knows what comes next.
+    // act_on() tells of a save that training waits for, and knows what comes next.
     if (comm_->rank() != 0 || in_flight_->waited) return log::note(text);
     log::error(text + kGoesOn);
     logged_failure_of_ = in_flight_->step;
